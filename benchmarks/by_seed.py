@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 def options(description: str | None, seeds: int = 5) -> argparse.Namespace:
-    """``OUT.json [--seeds N] [--workers 2]``; `seeds` is what a study takes where none are named."""
+    """Read ``OUT.json [--seeds N] [--workers 2]``; `seeds` is what a study takes where none are named."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, default=seeds)
@@ -26,6 +26,6 @@ def options(description: str | None, seeds: int = 5) -> argparse.Namespace:
 
 
 def in_processes(do: Callable[[Job], Result], jobs: Sequence[Job], workers: int, title: str) -> Iterator[Result]:
-    """The results, in the order of the jobs."""
+    """Yield the results, in the order of the jobs."""
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         yield from track(pool.map(do, jobs), title, len(jobs), console=Console(stderr=True))

@@ -8,14 +8,14 @@ import coverage
 
 
 def pytest_runtest_protocol(item: Any) -> None:
-    """Before the set-up of a test, fixtures included."""
+    """Begin before the set-up of a test, fixtures included."""
     running = coverage.Coverage.current()
     if running is not None:
         running.switch_context(item.nodeid)
 
 
 def pytest_sessionfinish() -> None:
-    """What runs after the last test is none of its own."""
+    """End: what runs after the last test is none of its own."""
     running = coverage.Coverage.current()
     if running is not None:
         running.switch_context("")

@@ -45,7 +45,7 @@ BEGIN, END = "<!-- {} -->", "<!-- end of {} -->"
 
 
 def code_digest() -> str:
-    """Of all code, and data in the repository, that a figure can rest on."""
+    """Hash all code, and data in the repository, that a figure can rest on."""
     weights = ROOT / "ace" / "playbook" / "index" / "minilm"  # downloaded, always the same
     files = [
         path
@@ -57,7 +57,7 @@ def code_digest() -> str:
 
 
 def current(name: str, digest: str) -> bool:
-    """Whether a study's figures are there, made by this code."""
+    """Check whether a study's figures are there, made by this code."""
     stamp = FOLDER / f"{name}.digest"
     return (FOLDER / f"{name}.json").exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == digest
 
@@ -87,7 +87,7 @@ def make(names: Iterable[str], data: Path, console: Console) -> list[str]:
 
 
 def kept(console: Console) -> dict[str, Any]:
-    """What was measured: of each study what this code made, or else what was published before."""
+    """Return what was measured: of each study what this code made, or else what was published before."""
     found: dict[str, Any] = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
     digest = code_digest()
     for name in PARTS:
@@ -101,7 +101,7 @@ def kept(console: Console) -> dict[str, Any]:
 
 
 def rounded(value: Any) -> Any:
-    """Numbers to four digits after the point: more would differ from machine to machine."""
+    """Round numbers to four digits after the point: more would differ from machine to machine."""
     if isinstance(value, float):
         return round(value, 4)
     if isinstance(value, dict):
@@ -113,13 +113,13 @@ def rounded(value: Any) -> Any:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Markdown."""
+    """Write a table in Markdown."""
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def curves_table(found: Mapping[str, Any]) -> str:
-    """What a playbook adds, one thing varied at a time."""
+    """Show what a playbook adds, one thing varied at a time."""
     rows = (
         (
             f"**{row['attempts']}**" if row == found["in_the_middle"] else str(row["attempts"]),
@@ -138,7 +138,7 @@ def curves_table(found: Mapping[str, Any]) -> str:
 
 
 def peers_table(found: Mapping[str, Any]) -> str:
-    """The same notes in every memory."""
+    """Show the same notes in every memory."""
     rows = (
         (
             row["memory"],
@@ -155,7 +155,7 @@ def peers_table(found: Mapping[str, Any]) -> str:
 
 
 def retention_table(found: Mapping[str, Any]) -> str:
-    """A's tasks, before and after."""
+    """Show A's tasks, before and after."""
     rows = (
         (
             name if name in ("exprag", "mem0", "episodic") else f"ours, {name}",
@@ -180,7 +180,7 @@ def retention_table(found: Mapping[str, Any]) -> str:
 
 
 def decisions_table(found: Mapping[str, Any]) -> str:
-    """What memory could have won, and cost."""
+    """Show what memory could have won, and cost."""
     rows = (
         (
             model,
@@ -198,7 +198,7 @@ def decisions_table(found: Mapping[str, Any]) -> str:
 
 
 def tau2_table(found: Mapping[str, Any]) -> str:
-    """Gold replay and retrieval."""
+    """Show gold replay and retrieval."""
     rows = []
     for domain, gold in found["gold"].items():
         searched = found["retrieval"].get(domain)
@@ -228,7 +228,7 @@ def tau2_table(found: Mapping[str, Any]) -> str:
 
 
 def coverage_table(found: Mapping[str, Any]) -> str:
-    """How often intervals cover."""
+    """Show how often intervals cover."""
     rows = (
         (
             k,
@@ -262,7 +262,7 @@ TABLES = {
 
 
 def page(text: str, found: Mapping[str, Any]) -> str:
-    """The page with its tables as they were measured."""
+    """Write the page with its tables as they were measured."""
     for name, shown in TABLES.items():
         if name in found:
             begin, end = BEGIN.format(name), END.format(name)
@@ -275,7 +275,7 @@ def page(text: str, found: Mapping[str, Any]) -> str:
 
 
 def plot(found: Mapping[str, Any], target: Path) -> None:
-    """The way to gold of each cell, as dots with intervals."""
+    """Draw the way to gold of each cell, as dots with intervals."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -303,7 +303,7 @@ def plot(found: Mapping[str, Any], target: Path) -> None:
 
 
 def write(found: Mapping[str, Any]) -> None:
-    """The summary, the page and the plot."""
+    """Write the summary, the page and the plot."""
     KEPT.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
     if "curves" in found:

@@ -52,7 +52,7 @@ class Side(Worker):
             raise SystemExit(f"a worker of the gate runs {running}, not the code in {tree}")
 
     def run(self, scenario: str, runs: int) -> dict[str, Any]:
-        """Some runs of a scenario.
+        """Make some runs of a scenario.
 
         Raises:
             SystemExit: The process has ended.
@@ -64,7 +64,7 @@ class Side(Worker):
 
 
 def checkout(where: str, folder: Path) -> Path:
-    """A folder as it is, or a commit's tree."""
+    """Return a folder as it is, or a commit's tree."""
     if Path(where).is_dir():
         return Path(where).resolve()
     target = folder / where.replace("/", "_")
@@ -77,7 +77,7 @@ def checkout(where: str, folder: Path) -> Path:
 def measure(
     trees: dict[str, Path], scenarios: Sequence[str] = SCENARIOS, pairs: int = PAIRS, rounds: int = ROUNDS
 ) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Side to scenario to one record per round; who goes first changes from round to round."""
+    """Return side to scenario to one record per round; who goes first changes from round to round."""
     rows: dict[str, dict[str, list[dict[str, Any]]]] = {side: {s: [] for s in scenarios} for side in trees}
     order = random.Random(0)
     for _ in track(range(pairs), "pairs of processes", console=Console(stderr=True), transient=True):
@@ -94,14 +94,14 @@ def measure(
 
 
 def quantile(records: list[dict[str, Any]], figure: str) -> float:
-    """p50 or p95 of all runs in some rounds, or their median peak memory."""
+    """Return p50 or p95 of all runs in some rounds, or their median peak memory."""
     if figure == "peak_mb":
         return float(np.median([record["peak_mb"] for record in records]))
     return float(np.quantile([ms for record in records for ms in record["ms"]], {"p50": 0.5, "p95": 0.95}[figure]))
 
 
 def ratio(base: list[dict[str, Any]], head: list[dict[str, Any]], figure: str) -> tuple[float, float, float]:
-    """Head to base, with a 95 % interval from a bootstrap over rounds (base and head of a round stay together)."""
+    """Return head to base, with a 95 % interval from a bootstrap over rounds (base and head of a round stay together)."""
     rng = np.random.default_rng(0)
     draws = []
     for _ in range(RESAMPLES):
@@ -112,7 +112,8 @@ def ratio(base: list[dict[str, Any]], head: list[dict[str, Any]], figure: str) -
 
 
 def ratio_of_pairs(base: list[dict[str, Any]], head: list[dict[str, Any]], rounds: int) -> dict[str, float]:
-    """The geometric mean of head's median to base's, one ratio per pair of processes, and its 95 % bootstrap interval."""
+    """Return the geometric mean of head's median to base's, one ratio per pair of processes, and its 95 % bootstrap
+    interval."""
     firsts = range(0, len(base), rounds)
     medians = [[quantile(side[i : i + rounds], "p50") for i in firsts] for side in (base, head)]
     logs = np.log(np.divide(medians[1], medians[0]))
@@ -131,7 +132,7 @@ def ratio_of_pairs(base: list[dict[str, Any]], head: list[dict[str, Any]], round
 def judge(
     rows: dict[str, dict[str, list[dict[str, Any]]]], signed: dict[str, str]
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Every figure with its verdict, and whether all is well."""
+    """Judge every figure, and whether all is well."""
     verdicts: list[dict[str, Any]] = []
     for scenario in rows["base"]:
         base, head = rows["base"][scenario], rows["head"][scenario]

@@ -29,7 +29,7 @@ METADATA = ("pyproject.toml", "constraints.txt", "hatch_build.py", "benchmarks/s
 
 
 def pythons() -> dict[str, str]:
-    """Version to interpreter, of those that start."""
+    """Find version to interpreter, of those that start."""
     found: dict[str, str] = {}
     for minor in MINORS:
         known = [
@@ -47,12 +47,12 @@ def pythons() -> dict[str, str]:
 
 
 def digest() -> str:
-    """Of what decides what is installed."""
+    """Hash what decides what is installed."""
     return sha256(b"".join((ROOT / name).read_bytes() for name in METADATA)).hexdigest()
 
 
 def environment(name: str, python: str, *packages: str, constraints: Path | None = None) -> Path:
-    """An environment's interpreter, made again when the metadata changed."""
+    """Return an environment's interpreter, made again when the metadata changed."""
     folder = FOLDER / name
     stamp, binary = folder / "made-of", folder / "bin" / "python"
     if stamp.exists() and stamp.read_text() == digest():
@@ -66,7 +66,7 @@ def environment(name: str, python: str, *packages: str, constraints: Path | None
 
 
 def lowest(version: str, extra: str) -> Path:
-    """The lowest direct dependencies of a Python, as constraints."""
+    """Write the lowest direct dependencies of a Python as constraints."""
     out = FOLDER / f"lowest-{version}.txt"
     uv = environment("uv", sys.executable, "uv").with_name("uv")
     command = [uv, "pip", "compile", "pyproject.toml", "--extra", extra, "--resolution", "lowest-direct", "--quiet"]
@@ -76,7 +76,7 @@ def lowest(version: str, extra: str) -> Path:
 
 
 def smoke(version: str, python: str, *, low: bool = False, package: str = ".") -> int:
-    """The package alone, asked from another folder."""
+    """Try the package alone, asked from another folder."""
     name, constraints = f"{version}-smoke{'-lowest' if low else ''}", lowest(version, "serve") if low else None
     if package != ".":
         name = f"{version}-{package.rpartition('.')[2]}"
@@ -88,7 +88,7 @@ def smoke(version: str, python: str, *, low: bool = False, package: str = ".") -
 
 
 def tests(version: str, python: str, *, low: bool) -> int:
-    """The tests, from the checkout."""
+    """Run the tests, from the checkout."""
     name = f"{version}-{'lowest' if low else 'newest'}"
     constraints = lowest(version, "serve") if low else None
     binary = environment(name, python, "-e", ".[dev]", "-e", "benchmarks/suites[tau2]", constraints=constraints)

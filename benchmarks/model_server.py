@@ -51,11 +51,11 @@ def serve(
             """Say nothing."""
 
         def do_GET(self) -> None:
-            """The list of models."""
+            """Send the list of models."""
             self._send(200, {"object": "list", "data": [{"id": "test", "object": "model", "meta": meta or {}}]})
 
         def do_POST(self) -> None:
-            """One completion."""
+            """Send one completion."""
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             requests.append({"path": self.path, **body})
             messages = [{"role": m["role"], "content": _text(m["content"])} for m in body["messages"]]
@@ -71,7 +71,7 @@ def serve(
                     self._send(200, done)
 
         def _stream(self, text: str, done: dict[str, Any]) -> None:
-            """The text in pieces of five characters, as server-sent events."""
+            """Send the text in pieces of five characters, as server-sent events."""
             self.send_response(200)
             self.send_header("content-type", "text/event-stream")
             self.send_header("connection", "close")

@@ -74,7 +74,7 @@ class Mutant(NamedTuple):
         return " | ".join((*self.what, str(self.nth)))
 
     def rank(self, seed: int) -> str:
-        """Where a seed puts it: changes elsewhere move it neither into a sample nor out of it."""
+        """Return where a seed puts it: changes elsewhere move it neither into a sample nor out of it."""
         return sha256(f"{seed} {self.name}".encode()).hexdigest()
 
 
@@ -116,7 +116,7 @@ class Part:
         return sha256(text.encode()).hexdigest()[:16]
 
     def mutants(self) -> list[Mutant]:
-        """Every mutant that could be made, in an order that a seed decides and other code does not change."""
+        """Make every mutant that could be made, in an order that a seed decides and other code does not change."""
         found: list[Mutant] = []
         for file in self.files:
             text = (ROOT / file).read_text(encoding="utf-8")
@@ -172,7 +172,7 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 
 
 def places(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
-    """Nodes that can be changed, and how."""
+    """Yield nodes that can be changed, and how."""
     annotations = {id(n) for node in ast.walk(tree) for part in _annotations(node) for n in ast.walk(part)}
     for node in ast.walk(tree):
         if id(node) in annotations:
@@ -209,7 +209,7 @@ def _annotations(node: ast.AST) -> list[ast.expr]:
 
 
 def change(node: ast.AST, how: str) -> ast.AST:
-    """The node, changed in place; a new one where that is needed."""
+    """Change the node in place; return a new one where that is needed."""
     if how == "compare":
         node.ops[0] = COMPARE[type(node.ops[0])]()
     elif how == "and/or":
@@ -247,11 +247,11 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.module, self.code, self.path = module, code, path
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        """Only the one module."""
+        """Find only the one module."""
         return importlib.util.spec_from_file_location(name, self.path, loader=self) if name == self.module else None
 
     def create_module(self, spec: Any) -> None:
-        """The default."""
+        """Leave it to the default."""
 
     def exec_module(self, module: Any) -> None:
         """Run the changed code."""
@@ -262,7 +262,8 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def reached(part: Part) -> dict[str, dict[int, list[str]]]:
-    """By file and line: the tests that run it; line 0 holds all tests of the file. Measured once for a state of the code."""
+    """Find by file and line the tests that run it; line 0 holds all tests of the file. Measured once for a state of the
+    code."""
     known = TRIED / f"reached-{part.tests_digest}.json"
     if not known.exists():
         known.parent.mkdir(exist_ok=True)
@@ -312,7 +313,7 @@ def _by_line(data: Path, files: Iterable[str]) -> dict[str, dict[int, list[str]]
 
 
 def tests_of(file: str, node: ast.AST, lines: dict[int, list[str]]) -> list[str]:
-    """The tests that reach a node, those of its own module first; of what runs at import, all of the file's tests."""
+    """Choose the tests that reach a node, those of its own module first; of what runs at import, all of the file's tests."""
     first = getattr(node, "lineno", 0)
     reach = [name for line in range(first, getattr(node, "end_lineno", first) + 1) for name in lines.get(line, ())]
     names = dict.fromkeys(reach or (lines.get(0, ()) if first in lines else ()))
@@ -324,7 +325,7 @@ def tests_of(file: str, node: ast.AST, lines: dict[int, list[str]]) -> list[str]
 
 
 def survives(file: str, number: int, tests: list[str]) -> bool:
-    """Whether none of some tests notices the nth change of a file; run in a child."""
+    """Check whether none of some tests notices the nth change of a file; run in a child."""
     if not tests:
         return True
     pid = os.fork()
@@ -368,20 +369,20 @@ class Tried:
     """Digest of the tests."""
 
     def known(self) -> dict[str, bool]:
-        """By mutant: whether it survived."""
+        """Read by mutant whether it survived."""
         if not self.path.exists():
             return {}
         rows = [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
         return {row["mutant"]: row["survives"] for row in rows if not row["survives"] or row["tests"] == self.tests}
 
     def add(self, mutant: str, survived: bool) -> None:
-        """One more."""
+        """Add one more."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"mutant": mutant, "survives": survived, "tests": self.tests}) + "\n")
 
 
 def equivalents() -> set[tuple[str, ...]]:
-    """File, line of code, what is changed in it and how, of mutants that were shown to change nothing."""
+    """Read file, line of code, what is changed in it and how, of mutants that were shown to change nothing."""
     rows = tomllib.loads(EQUIVALENTS.read_text(encoding="utf-8")).get("mutant", [])
     return {tuple(row[name] for name in _KEY) for row in rows if row["why"]}
 

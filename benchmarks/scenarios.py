@@ -39,7 +39,7 @@ def lookup(key: str) -> str:
 
 
 def answer(hops: int, spoil: bool) -> Callable[[Prompt], str]:
-    """A model that looks up `hops` keys; each first try is garbage when `spoil`."""
+    """Make a model that looks up `hops` keys; each first try is garbage when `spoil`."""
 
     def reply(prompt: Prompt) -> str:
         done, said = len(prompt.steps), getattr(prompt, "whole", prompt.text)
@@ -52,12 +52,12 @@ def answer(hops: int, spoil: bool) -> Callable[[Prompt], str]:
 
 
 def letters(texts: Sequence[str]) -> list[list[float]]:
-    """A cheap embedding: how often each letter and digit occurs."""
+    """Embed cheaply: how often each letter and digit occurs."""
     return [[text.lower().count(letter) + 0.01 for letter in "abcdefghijklmnopqrstuvwxyz0123456789"] for text in texts]
 
 
 def advice(number: int) -> dict[str, str]:
-    """One of many lessons, each with words of its own."""
+    """Write one of many lessons, each with words of its own."""
     verb, thing = VERBS[number % 10], THINGS[number // 10 % 10]
     return {
         "section": "Strategies",
@@ -67,7 +67,7 @@ def advice(number: int) -> dict[str, str]:
 
 
 def verified(number: int) -> TaskOutput:
-    """A run that refunded an order after finding it."""
+    """Make a run that refunded an order after finding it."""
     order = {"order_id": f"o-{number}"}
     calls = (("find_order", {"number": number}, json.dumps(order), False), ("refund", order, "refunded", True))
     steps = [
@@ -101,13 +101,13 @@ class Scenarios:
         self.made: dict[str, Callable[[], tuple[bool, int]]] = {}
 
     def of(self, name: str) -> Callable[[], tuple[bool, int]]:
-        """A call that does one run and says whether it went well, and its steps."""
+        """Return a call that does one run and says whether it went well, and its steps."""
         if name not in self.made:
             self.made[name] = self.hops(name) if name in HOPS else getattr(self, name)()
         return self.made[name]
 
     def hops(self, name: str) -> Callable[[], tuple[bool, int]]:
-        """An agent with a model that answers at once."""
+        """Make an agent with a model that answers at once."""
         lm = FunctionLM("gate/model", answer(HOPS[name], name == "malformed_recovery"))
         agent = ReActGenerator(tools=[lookup], lm=lm, max_iters=25, policy=Policy.lenient())
 
@@ -118,7 +118,7 @@ class Scenarios:
         return run
 
     def five_steps(self) -> Callable[[], tuple[bool, int]]:
-        """A scripted agent: four calls, then the answer."""
+        """Make a scripted agent: four calls, then the answer."""
         steps = [*(decision("lookup", key=f"k{n}") for n in range(4)), decision("finish", answer="done")]
         agent = ReActGenerator(tools=[lookup], lm=ScriptedLM(steps))
 
@@ -129,7 +129,7 @@ class Scenarios:
         return run
 
     def book(self) -> Any:
-        """A playbook file with many lessons."""
+        """Make a playbook file with many lessons."""
         folder = self.open.enter_context(tempfile.TemporaryDirectory())
         book = Playbook.open(Path(folder) / "book.db", embedder=CallableEmbedder("letters", letters))
         self.open.callback(book.close)
@@ -138,7 +138,7 @@ class Scenarios:
         return book
 
     def retrieve(self) -> Callable[[], tuple[bool, int]]:
-        """Retrievals for tasks that were not looked up before."""
+        """Retrieve for tasks that were not looked up before."""
         book, numbers = self.book(), count()
 
         def run() -> tuple[bool, int]:
@@ -149,7 +149,7 @@ class Scenarios:
         return run
 
     def learn(self) -> Callable[[], tuple[bool, int]]:
-        """Learning from one verified run each, whose request differs in its number."""
+        """Learn from one verified run each, whose request differs in its number."""
         book, numbers = self.book(), count()
         learner = Learner(book)
 
@@ -160,7 +160,7 @@ class Scenarios:
         return run
 
     def add(self) -> Callable[[], tuple[bool, int]]:
-        """Commits of one lesson each."""
+        """Commit one lesson each."""
         book, numbers = self.book(), count(BULLETS)
 
         def run() -> tuple[bool, int]:

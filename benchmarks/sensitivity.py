@@ -111,7 +111,7 @@ BREAKS = (
 
 
 def measured(project: Path, row: str) -> dict[str, object]:
-    """One row of ``make verify``, in a copy of the project."""
+    """Measure one row of ``make verify``, in a copy of the project."""
     out = project / "row.json"
     out.unlink(missing_ok=True)
     environment = os.environ | {"ONLY": row, "JSON": str(out), "PYTHONPATH": str(project), "ISSUE": "", "FAST": ""}

@@ -50,7 +50,7 @@ Tree = tuple[str, ast.Module]
 
 
 def files(package: Path = PACKAGE) -> list[Path]:
-    """Every file of a package that is source or data; not what Python or the build made of it."""
+    """Find every file of a package that is source or data; not what Python or the build made of it."""
     return sorted(
         path
         for path in package.rglob("*")
@@ -59,7 +59,7 @@ def files(package: Path = PACKAGE) -> list[Path]:
 
 
 def modules(package: Path = PACKAGE) -> Iterator[Tree]:
-    """Dotted name and syntax tree of each Python file."""
+    """Yield dotted name and syntax tree of each Python file."""
     for path in files(package):
         if path.suffix == ".py":
             parts = path.relative_to(package.parent).with_suffix("").parts
@@ -67,12 +67,12 @@ def modules(package: Path = PACKAGE) -> Iterator[Tree]:
 
 
 def lines(package: Path = PACKAGE) -> int:
-    """Lines of all files, empty ones and comments included; packed data (the list of common words) has none."""
+    """Count the lines of all files, empty ones and comments included; packed data (the list of common words) has none."""
     return sum(p.read_text(encoding="utf-8").count("\n") for p in files(package) if p.suffix != ".gz")
 
 
 def copied_places(root: Path = ROOT) -> list[str]:
-    """Runs of six or more lines of Python that stand in two places, to the letter; empty lines and imports do not count.
+    """Find six or more lines of Python that stand in two places, to the letter; empty lines and imports do not count.
 
     Of a run that stands in three places, each pair counts. Only files that git tracks are read, unless there is no git.
     """
@@ -98,7 +98,7 @@ def copied_places(root: Path = ROOT) -> list[str]:
 
 
 def functions(package: Path = PACKAGE) -> list[tuple[int, str]]:
-    """Length and place of each function and method, the longest first."""
+    """Return length and place of each function and method, the longest first."""
     found = [
         (node.end_lineno - node.lineno + 1, f"{name}:{node.lineno} {node.name}")
         for name, tree in modules(package)
@@ -109,7 +109,7 @@ def functions(package: Path = PACKAGE) -> list[tuple[int, str]]:
 
 
 def waivers(package: Path = PACKAGE) -> list[str]:
-    """Files whose header relaxes strict types, such as ``ace/react/model.py``."""
+    """Find files whose header relaxes strict types, such as ``ace/react/model.py``."""
     return [
         path.relative_to(package.parent).as_posix()
         for path in files(package)
@@ -118,7 +118,7 @@ def waivers(package: Path = PACKAGE) -> list[str]:
 
 
 def import_circles(package: Path = PACKAGE) -> list[list[str]]:
-    """Modules that import each other in a circle; imports inside functions and for types count as well."""
+    """Find modules that import each other in a circle; imports inside functions and for types count as well."""
     code = (
         "import grimp, json, sys; graph = grimp.build_graph(sys.argv[1], cache_dir=None); "
         "print(json.dumps({m: sorted(graph.find_modules_directly_imported_by(m)) for m in graph.modules}))"
@@ -131,7 +131,7 @@ def import_circles(package: Path = PACKAGE) -> list[list[str]]:
 
 
 def circles(imports: dict[str, list[str]]) -> list[list[str]]:
-    """Strongly connected components of more than one module."""
+    """Find strongly connected components of more than one module."""
     below = {name: _reached(imports, name) for name in imports}
     found = {tuple(sorted({name} | {o for o in below[name] if name in below[o]})) for name in imports}
     return sorted(list(group) for group in found if len(group) > 1)
@@ -147,7 +147,7 @@ def _reached(imports: dict[str, list[str]], start: str) -> set[str]:
 
 
 def private_imports(package: Path = PACKAGE) -> list[str]:
-    """Imports of a private module or name of another first-level package."""
+    """Find imports of a private module or name of another first-level package."""
     found: list[str] = []
     for name, tree in modules(package):
         own = name.split(".")[:2]
@@ -168,7 +168,7 @@ def private_imports(package: Path = PACKAGE) -> list[str]:
 
 
 def _absolute(name: str, node: ast.ImportFrom, package: Path) -> str:
-    """Where a ``from`` import leads, dots resolved."""
+    """Resolve where a ``from`` import leads."""
     if not node.level:
         return node.module or ""
     is_package = package.parent.joinpath(*name.split("."), "__init__.py").is_file()
@@ -178,7 +178,7 @@ def _absolute(name: str, node: ast.ImportFrom, package: Path) -> str:
 
 
 def single_use_bases(package: Path = PACKAGE) -> dict[str, str]:
-    """Classes of the package that exactly one class of it derives from, each with that class.
+    """Find classes of the package that exactly one class of it derives from, each with that class.
 
     Protocols and `USER_BASES` stay out.
     """
@@ -202,7 +202,7 @@ def single_use_bases(package: Path = PACKAGE) -> dict[str, str]:
 
 
 def _last_name(base: ast.expr) -> str:
-    """`Name`, `module.Name` and `Name[T]` are all called Name."""
+    """Return the last name: `Name`, `module.Name` and `Name[T]` are all called Name."""
     if isinstance(base, ast.Subscript):
         return _last_name(base.value)
     return base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
@@ -217,7 +217,7 @@ def build_wheel(root: Path, target: Path) -> list[str]:
 
 
 def of_benchmarks(names: list[str]) -> list[str]:
-    """Those of a wheel's files that belong to a benchmark."""
+    """Find those of a wheel's files that belong to a benchmark."""
     return [name for name in names if any(word in name.lower() for word in NOT_IN_WHEEL)]
 
 
@@ -235,17 +235,17 @@ TRUST_MODULES = (
 
 
 def of_the_loop(path: str) -> bool:
-    """Whether a file, named from the project's folder, belongs to the loop's rooms."""
+    """Check whether a file, named from the project's folder, belongs to the loop's rooms."""
     return path.split("/")[1] in LOOP_ROOMS
 
 
 def lines_of(rooms: Sequence[str]) -> int:
-    """Code lines of some rooms: no blank line, comment or docstring."""
+    """Count code lines of some rooms: no blank line, comment or docstring."""
     return sum(code_lines(path.read_text(encoding="utf-8")) for room in rooms for path in _python(PACKAGE / room))
 
 
 def base_dependencies() -> int:
-    """How many packages a plain installation asks for."""
+    """Count how many packages a plain installation asks for."""
     return len(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"])
 
 
@@ -279,7 +279,7 @@ def numbers_of_code(source: str) -> list[int]:
 
 
 def passing_names() -> list[str]:
-    """Imports that will not last: private names of DSPy, and the client libraries that it leaves behind."""
+    """Find imports that will not last: private names of DSPy, and the client libraries that it leaves behind."""
     found: list[str] = []
     for name, tree in modules():
         for node in ast.walk(tree):
@@ -298,7 +298,7 @@ def _passing(name: str) -> bool:
 
 
 def figures() -> dict[str, Any]:
-    """Everything, and by name what was found."""
+    """Return everything, and by name what was found."""
     with tempfile.TemporaryDirectory() as folder:
         in_wheel = of_benchmarks(build_wheel(ROOT, Path(folder)))
     longest, where = functions()[0]

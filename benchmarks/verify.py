@@ -56,7 +56,7 @@ class Claim(BaseModel, extra="forbid"):
     figures: list[Figure] = Field(min_length=1)
 
     def only(self, name: str, fast: bool) -> Claim | None:
-        """The row with the figures that are asked for: by its own name, or by theirs."""
+        """Return the row with the figures that are asked for: by its own name, or by theirs."""
         chosen = [one for one in self.figures if name in ("", self.name, one.name) and (one.fast or not fast)]
         return self.model_copy(update={"figures": chosen}) if chosen else None
 
@@ -145,7 +145,7 @@ def report_of(command: str, folder: Path, data: Path) -> Any:
 
 
 def measured(one: Figure, report: Any) -> float:
-    """A figure, out of what its command wrote.
+    """Read a figure out of what its command wrote.
 
     Raises:
         Unmeasured: There is none.
@@ -176,7 +176,7 @@ def rows_of(claims: list[Claim], data: Path, console: Console) -> list[VerifyRow
 
 
 def judged(claim: Claim, one: Figure, report: Any, seconds: float) -> VerifyRow:
-    """A figure beside its bound."""
+    """Judge a figure beside its bound."""
     row = VerifyRow(
         name=one.name,
         claim=claim.name,
@@ -197,7 +197,7 @@ def judged(claim: Claim, one: Figure, report: Any, seconds: float) -> VerifyRow:
 
 
 def show(rows: list[VerifyRow], console: Console) -> None:
-    """Claimed beside measured."""
+    """Show claimed beside measured."""
     table = Table(title="claimed beside measured", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("claim", "claimed", "measured", "unit", "", "s"):
         table.add_column(name, no_wrap=name in ("claim", ""), overflow="fold")

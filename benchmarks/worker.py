@@ -27,7 +27,7 @@ class Worker:
         )
 
     def read(self) -> dict[str, Any]:
-        """Its next line.
+        """Read its next line.
 
         Raises:
             RuntimeError: It has ended.
@@ -39,7 +39,7 @@ class Worker:
         return json.loads(line)
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """One request, one answer."""
+        """Send one request, and read one answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()

@@ -34,7 +34,7 @@ KINDS = ("timeout", "network", "exception")
 
 
 def replica(tool: Tool) -> Tool:
-    """Another tool that does the same."""
+    """Make another tool that does the same."""
     return dataclasses.replace(
         tool, name=f"{tool.name}_replica", description=f"Same as {tool.name}, answered by the replica."
     )
@@ -53,7 +53,7 @@ class OfficeWithReplicas:
         return getattr(self.office, name)
 
     def primary(self, task: SuiteTask) -> str | None:
-        """The first reading tool of the reference solution."""
+        """Name the first reading tool of the reference solution."""
         return next((call.name for call in task.gold if call.name not in self.office.writing_tools), None)
 
     def episode(self, task: SuiteTask) -> Episode:
@@ -70,7 +70,7 @@ class OfficeWithReplicas:
 
 
 def run(suite: OfficeWithReplicas, tasks: list[SuiteTask], preset: str, arm: str, policy: Policy) -> dict[str, Any]:
-    """Task id to output, feedback and episode."""
+    """Return task id to output, feedback and episode."""
     pool, lm, done = AgentPool(suite, policy), SimulatedLM(suite.office, preset), {}
     for task in track(tasks, description=f"{preset} {arm} {policy.name}", transient=True, console=Console(stderr=True)):
         episode = suite.episode(task)
@@ -80,7 +80,7 @@ def run(suite: OfficeWithReplicas, tasks: list[SuiteTask], preset: str, arm: str
 
 
 def compare(tasks: list[SuiteTask], preset: str, arm: str) -> dict[str, Any]:
-    """How many of the tasks that succeed without the fault still do, with and without protection."""
+    """Count how many of the tasks that succeed without the fault still do, with and without protection."""
     policy = dataclasses.replace(Policy.lenient(), tool_retry=RetryPolicy(initial_interval=0.001))
     healthy = run(OfficeWithReplicas(False), tasks, preset, arm, policy)
     solved = [task for task in tasks if healthy[task.id][1].success]
@@ -99,7 +99,8 @@ def compare(tasks: list[SuiteTask], preset: str, arm: str) -> dict[str, Any]:
 
 
 def pitfalls(got: dict[str, Any], suite: OfficeWithReplicas, tasks: list[SuiteTask]) -> float:
-    """Share of the runs that got around a broken tool after which the playbook warns of that tool and names the other."""
+    """Return the share of the runs that got around a broken tool after which the playbook warns of it and names the
+    other."""
     asked = right = 0
     for task in tasks:
         if task.id not in got or not got[task.id][1].success:

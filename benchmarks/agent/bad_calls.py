@@ -59,12 +59,12 @@ class Listening(SimulatedLM):
 
 
 def coerced(registry: ToolRegistry, name: str, args: dict[str, Any]) -> bool:
-    """Whether a call was let through with values that are not what the model wrote."""
+    """Check whether a call was let through with values that are not what the model wrote."""
     return any_json(registry.get(name).checked(args)) != args
 
 
 def notice(prompts: list[Prompt]) -> str:
-    """What the model was told about its first reply."""
+    """Return what the model was told about its first reply."""
     second = prompts[1] if len(prompts) > 1 else None
     if second is None:
         return ""
@@ -72,7 +72,7 @@ def notice(prompts: list[Prompt]) -> str:
 
 
 def unclear(record: dict[str, Any], answer: str, registry: ToolRegistry) -> str:
-    """What is missing from an error that the model was shown; empty when it says all it should."""
+    """Say what is missing from an error that the model was shown; empty when it says all it should."""
     name, args = record["tool"], record["tool_input"]
     if not isinstance(name, str) or not registry.has(name):
         shown = " ".join(str(name).split())[:60]
@@ -90,7 +90,7 @@ def unclear(record: dict[str, Any], answer: str, registry: ToolRegistry) -> str:
 
 
 def examine(record: dict[str, Any], pool: AgentPool, lm: Listening, suite: WorkBenchSuite) -> dict[str, Any]:
-    """One record: what happened to the call, and whether the task was solved after it."""
+    """Examine one record: what happened to the call, and whether the task was solved after it."""
     task = next(task for task in suite.tasks if task.id == record["task_id"])
     lm.bad_calls = {task.id: (record["tool"], record["tool_input"])}
     lm.prompts = []

@@ -44,7 +44,7 @@ class State(TypedDict, total=False):
 
 
 def agent(state: State) -> dict[str, Any]:
-    """Decides; what it says is as long as what models say."""
+    """Decide; what it says is as long as what models say."""
     turn = state.get("turns", 0)
     text = f"Turn {turn}: the order was found, and what comes next is to look at it once more. " * 5
     done = {"answer": "done"} if turn + 1 >= STEPS // 2 else {}
@@ -52,7 +52,7 @@ def agent(state: State) -> dict[str, Any]:
 
 
 def tool(state: State) -> dict[str, Any]:
-    """Observes."""
+    """Observe."""
     turn = state.get("turns", 0)
     seen = ReasoningStep(
         iteration=turn,
@@ -66,14 +66,14 @@ def tool(state: State) -> dict[str, Any]:
 
 
 def builder() -> StateGraph[Any, Any, Any, Any]:
-    """Agent, tool, agent, tool ... ten steps."""
+    """Build a graph of agent, tool, agent, tool ... ten steps."""
     made = StateGraph(State).add_node("agent", agent).add_node("tool", tool).add_edge(START, "agent")
     made.add_edge("agent", "tool")
     return made.add_conditional_edges("tool", lambda state: END if state.get("answer") else "agent", ["agent", END])
 
 
 def run(workflow: Any, thread_id: str) -> float:
-    """Milliseconds per step of one thread."""
+    """Return the milliseconds per step of one thread."""
     begun = time.perf_counter()
     state = workflow.invoke({"task": "Where is order 17?"}, **({"thread_id": thread_id} if thread_id else {}))
     assert state["turns"] == STEPS // 2
@@ -81,7 +81,7 @@ def run(workflow: Any, thread_id: str) -> float:
 
 
 def savers(folder: Path) -> dict[str, Any]:
-    """The workflows to compare."""
+    """Make the workflows to compare."""
     connection = sqlite3.connect(folder / "threads.db", check_same_thread=False)
     return {
         "jsonl": graph.compile(builder(), checkpointer=JsonlCheckpointer(folder / "threads")),
@@ -91,7 +91,7 @@ def savers(folder: Path) -> dict[str, Any]:
 
 
 def paired(folder: Path, pairs: int) -> dict[str, list[float]]:
-    """Each saver's milliseconds per step, in turns, so that a slow moment of the machine hits all."""
+    """Return each saver's milliseconds per step, in turns, so that a slow moment of the machine hits all."""
     made, order = savers(folder), random.Random(0)
     times: dict[str, list[float]] = {name: [] for name in made}
     for number in range(-3, pairs):
@@ -103,7 +103,7 @@ def paired(folder: Path, pairs: int) -> dict[str, list[float]]:
 
 
 def processor(pairs: int) -> tuple[list[float], list[float]]:
-    """Milliseconds of CPU per step of ours and of LangGraph's own, in turns, without a saver."""
+    """Return milliseconds of CPU per step of ours and of LangGraph's own, in turns, without a saver."""
     times: dict[str, list[float]] = {"ours": [], "langgraph": []}
     graphs = {"ours": graph.compile(builder()), "langgraph": builder().compile()}
     for number in range(-10, pairs):
@@ -116,7 +116,7 @@ def processor(pairs: int) -> tuple[list[float], list[float]]:
 
 
 def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float, float]:
-    """The ratio of the medians, and its 95 % interval by a bootstrap over the pairs."""
+    """Return the ratio of the medians, and its 95 % interval by a bootstrap over the pairs."""
     draw, pairs = random.Random(1), list(zip(ours, theirs, strict=True))
     found: list[float] = []
     for _ in range(RESAMPLES):
@@ -128,7 +128,7 @@ def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float, float]:
 
 
 def memory(kind: str, threads: int) -> int:
-    """Kilobytes that a process has taken at most after this many threads."""
+    """Return the kilobytes that a process has taken at most after this many threads."""
     with TemporaryDirectory() as folder:
         workflow = savers(Path(folder))[kind]
         for number in range(threads):
@@ -139,7 +139,7 @@ def memory(kind: str, threads: int) -> int:
 
 
 def crowd(folder: Path, threads: int) -> dict[str, Any]:
-    """Runs this many threads of the graph at once on one saver; those that are not as they should be."""
+    """Run this many threads of the graph at once on one saver, and find those that are not as they should be."""
     saver = JsonlCheckpointer(folder / "crowd")
     workflow = graph.compile(builder(), checkpointer=saver)
 

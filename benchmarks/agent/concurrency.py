@@ -44,12 +44,12 @@ class SlowAsync:
         return self.engine.complete(request)
 
     async def stream(self, request: Any) -> Any:
-        """Not used here."""
+        """Stream as the engine does; it is not used here."""
         for event in self.engine.stream(request):
             yield event
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 def answer(prompt: Prompt) -> str:
@@ -61,7 +61,7 @@ def answer(prompt: Prompt) -> str:
 
 
 def model() -> FunctionLM:
-    """The model, slow for async callers."""
+    """Make the model, slow for async callers."""
     lm = FunctionLM("bench/slow", answer)
     lm.async_engine = SlowAsync(lm.engine)
     return lm
@@ -101,7 +101,7 @@ async def together(program: Callable[[int], Awaitable[bool]]) -> dict[str, float
 
 
 async def measure() -> dict[str, Any]:
-    """Both, interleaved."""
+    """Measure both, interleaved."""
     lm = model()
     agent = ReActGenerator(tools=[look], lm=lm, max_iters=10)
     predict = dspy.Predict(agent.agent.react.signature)

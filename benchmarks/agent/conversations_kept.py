@@ -40,7 +40,7 @@ def count_parcels(street: str) -> str:
 
 
 def clerk(prompt: Prompt) -> str:
-    """Looks up parcels where they are asked for, and answers with all numbers that the prompt's messages hold."""
+    """Look up parcels where they are asked for, and answer with all numbers that the prompt's messages hold."""
     said = prompt.fields["task"]
     if "parcels" in said and not prompt.steps:
         if os.environ.get("KILL") == "model":
@@ -51,12 +51,12 @@ def clerk(prompt: Prompt) -> str:
 
 
 def agent(folder: str | None = None) -> ReActGenerator:
-    """The agent of every process."""
+    """Make the agent of every process."""
     return ReActGenerator(tools=[count_parcels], lm=FunctionLM("bench/clerk", clerk), run_store=folder)
 
 
 def talk(folder: str, number: str) -> None:
-    """What the process that is killed does."""
+    """Do what the process does that is killed."""
     chat = agent(folder).chat(f"customer-{number}")
     chat.send(f"Hello, my number is {number}")
     Path(folder, f"customer-{number}.history").write_text(json.dumps(chat.history.messages), encoding="utf-8")
@@ -66,7 +66,7 @@ def talk(folder: str, number: str) -> None:
 
 
 def survives(folder: str, customer: int) -> dict[str, Any]:
-    """One customer: whether the number was found, in the chat and out of the file."""
+    """Ask for one customer whether the number was found, in the chat and out of the file."""
     number, place = str(1_000 + customer), PLACES[customer % len(PLACES)]
     killed = subprocess.run(
         [sys.executable, __file__, "--talk", folder, number], env={**os.environ, "KILL": place}, check=False
@@ -84,7 +84,7 @@ def survives(folder: str, customer: int) -> dict[str, Any]:
 
 
 def mixed() -> tuple[int, int]:
-    """Answers of three threads, and how many of them hold what another thread said."""
+    """Count answers of three threads, and how many of them hold what another thread said."""
     shared = agent()
 
     def hold(number: int) -> list[str]:

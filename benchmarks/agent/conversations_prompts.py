@@ -51,18 +51,18 @@ def find_order(customer: str) -> str:
 
 
 def question(name: str) -> str:
-    """What the customer asks."""
+    """Return what the customer asks."""
     return f"Where is the order of {name}?" if name == NAMES[0] else f"And the order of {name}?"
 
 
 def clerk(said: str) -> tuple[str, bool]:
-    """Who is asked for last, and whether the order was looked up since."""
+    """Return who is asked for last, and whether the order was looked up since."""
     last = list(re.finditer(r"order of (\w+)\?", said))[-1]
     return last[1], f"{last[1]}'s order is" in said[last.end() :]
 
 
 def text_reply(prompt: Prompt) -> str:
-    """The stand-in in text mode."""
+    """Answer as the stand-in in text mode."""
     name, found = clerk(prompt.whole)
     if not found:
         return decision("find_order", f"I look up {name}.", customer=name)
@@ -70,7 +70,7 @@ def text_reply(prompt: Prompt) -> str:
 
 
 def wire_text(body: dict[str, Any]) -> str:
-    """A request as the text that a provider's cache sees: tools, then the messages in order."""
+    """Write a request as the text that a provider's cache sees: tools, then the messages in order."""
     parts = [json.dumps(body.get("tools") or [])]
     for message in body["messages"]:
         content = message.get("content") or ""
@@ -81,7 +81,7 @@ def wire_text(body: dict[str, Any]) -> str:
 
 
 def measured(hold: Callable[[str], list[str]]) -> dict[str, Any]:
-    """One conversation over the wire."""
+    """Measure one conversation over the wire."""
     bodies: list[dict[str, Any]] = []
 
     def answer(prompt: Prompt, native: bool) -> Any:
@@ -109,7 +109,7 @@ def measured(hold: Callable[[str], list[str]]) -> dict[str, Any]:
 
 
 def _shared(one: str, other: str) -> int:
-    """How many characters two texts have in common at their beginning."""
+    """Count how many characters two texts have in common at their beginning."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -118,18 +118,18 @@ def _shared(one: str, other: str) -> int:
 
 
 def _begins(text: str) -> str:
-    """A prompt without its closing instructions, where it ends with some."""
+    """Return a prompt without its closing instructions, where it ends with some."""
     at = text.rfind(CLOSING)
     return (text[:at] if at > text.rfind("<user>") else text).rstrip()
 
 
 def remote(url: str) -> dspy.LM:
-    """The server as DSPy calls it."""
+    """Return the server as DSPy calls it."""
     return dspy.LM("openai/stand-in", api_base=url, api_key="none", cache=False, num_retries=0)
 
 
 def book() -> Playbook:
-    """Lessons, of which other ones fit other messages."""
+    """Make lessons, of which other ones fit other messages."""
     letters = CallableEmbedder(
         "letters", lambda texts: [[t.lower().count(c) + 0.1 for c in "abcdefghij"] for t in texts]
     )
@@ -141,7 +141,7 @@ def book() -> Playbook:
 
 
 def ours(mode: Any, lessons: Playbook | None = None) -> Callable[[str], list[str]]:
-    """Our agent."""
+    """Make our agent."""
 
     def hold(url: str) -> list[str]:
         lm = remote(url)
@@ -153,7 +153,7 @@ def ours(mode: Any, lessons: Playbook | None = None) -> Callable[[str], list[str
 
 
 def plain_react(url: str) -> list[str]:
-    """`dspy.ReActV2`, with the history that it gives."""
+    """Run `dspy.ReActV2`, with the history that it gives."""
     agent = REACT("question -> answer", tools=[find_order.func])
     history, answers = None, list[str]()
     with dspy.context(lm=remote(url), adapter=dspy.ChatAdapter()):
@@ -165,7 +165,7 @@ def plain_react(url: str) -> list[str]:
 
 
 def pydantic_ai(url: str) -> list[str]:
-    """Pydantic AI, with all messages so far."""
+    """Run Pydantic AI, with all messages so far."""
     model = OpenAIChatModel("stand-in", provider=OpenAIProvider(base_url=url, api_key="none"))
     agent = Agent(model, tools=[find_order.func])
     history, answers = None, list[str]()
@@ -177,7 +177,7 @@ def pydantic_ai(url: str) -> list[str]:
 
 
 def small_window(mode: str) -> dict[str, Any]:
-    """Twenty messages to a model that takes 2,000 tokens."""
+    """Send twenty messages to a model that takes 2,000 tokens."""
     refused = 0
 
     def answer(prompt: Prompt) -> str:

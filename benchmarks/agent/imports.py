@@ -24,7 +24,7 @@ print(len(sys.modules), " ".join(name for name in {heavy!r} if name in sys.modul
 
 
 def loaded() -> tuple[int, list[str]]:
-    """How many modules are loaded in a fresh process, and which heavy packages."""
+    """Count how many modules are loaded in a fresh process, and which heavy packages."""
     done = subprocess.run(
         [sys.executable, "-c", PROBE.replace("{heavy!r}", repr(HEAVY))], capture_output=True, text=True, check=True
     )

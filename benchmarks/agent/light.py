@@ -69,7 +69,7 @@ QUERIES = 120
 
 
 def environment(folder: Path, *packages: str) -> Path:
-    """A new virtual environment with some packages; its Python."""
+    """Make a new virtual environment with some packages, and return its Python."""
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
     subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True, cwd=folder)
@@ -77,19 +77,19 @@ def environment(folder: Path, *packages: str) -> Path:
 
 
 def sizes(python: Path) -> dict[str, int]:
-    """Bytes of each distribution's files."""
+    """Return the bytes of each distribution's files."""
     return json.loads(subprocess.run([python, "-c", SIZES], check=True, capture_output=True, text=True).stdout)
 
 
 def started(python: Path, code: str, argument: Path) -> float:
-    """Seconds of a whole process."""
+    """Return the seconds of a whole process."""
     begin = time.perf_counter()
     subprocess.run([python, "-c", code, argument], check=True, cwd=argument.parent)
     return time.perf_counter() - begin
 
 
 def start(python: Path, folder: Path) -> dict[str, float]:
-    """Ours beside the bare one, in turns."""
+    """Start ours beside the bare one, in turns."""
     book = folder / "book.db"
     subprocess.run([python, "-c", BOOK, book], check=True, cwd=folder)
     code = "from ace.playbook.index.weights import weights_folder; print(weights_folder() / 'model.onnx')"
@@ -106,7 +106,7 @@ def start(python: Path, folder: Path) -> dict[str, float]:
 
 
 def same(data: Path | None) -> dict[str, Any]:
-    """Runs in the third environment: both embedders in one process."""
+    """Run in the third environment: both embedders in one process."""
     import numpy as np
 
     from ace.playbook import MiniLMEmbedder

@@ -38,7 +38,7 @@ def lookup(key: str) -> str:
 
 
 def model(steps: int) -> tuple[FunctionLM, list[int]]:
-    """A model that looks up `steps` keys and finishes; and how often it was asked."""
+    """Make a model that looks up `steps` keys and finishes, and a count of how often it was asked."""
     asked = [0]
 
     def answer(prompt: Prompt) -> str:
@@ -52,7 +52,7 @@ def model(steps: int) -> tuple[FunctionLM, list[int]]:
 
 
 def cpu_per_call(run: Callable[[], object], asked: list[int]) -> float:
-    """Milliseconds of CPU per LM call."""
+    """Return milliseconds of CPU per LM call."""
     asked[0] = 0
     started = time.process_time()
     run()
@@ -60,12 +60,12 @@ def cpu_per_call(run: Callable[[], object], asked: list[int]) -> float:
 
 
 def agent_of(name: str) -> Peer:
-    """Another framework's agent."""
+    """Return another framework's agent."""
     return Peer(name, f"{name}_agent.py")
 
 
 def spent(peer: Peer, steps: int) -> float:
-    """Milliseconds of CPU per LM call of one run."""
+    """Return milliseconds of CPU per LM call of one run."""
     answer = peer.ask({"steps": steps})
     if not answer["ok"]:
         raise RuntimeError(f"the peer's run went wrong: {answer}")
@@ -97,7 +97,7 @@ def contestants(steps: int, peers: dict[str, Peer]) -> dict[str, Callable[[], fl
 
 
 def with_tools(n: int) -> Callable[[], float]:
-    """One measurement at 10 steps with `n` tools in the catalog."""
+    """Make one measurement at 10 steps with `n` tools in the catalog."""
     lm, asked = model(10)
     others = [Tool.from_function(lookup, name=f"lookup_{i}") for i in range(n - 1)]
     ours = ReActGenerator(tools=[lookup, *others], max_iters=11, lm=lm)
@@ -105,7 +105,7 @@ def with_tools(n: int) -> Callable[[], float]:
 
 
 def interleaved(measures: dict[Any, Callable[[], float]]) -> dict[Any, list[float]]:
-    """Each contestant once per round, after one round that does not count."""
+    """Measure each contestant once per round, after one round that does not count."""
     times: dict[Any, list[float]] = {name: [] for name in measures}
     for number in range(ROUNDS + 1):
         for name, measure in measures.items():
@@ -116,12 +116,12 @@ def interleaved(measures: dict[Any, Callable[[], float]]) -> dict[Any, list[floa
 
 
 def ratio(times: dict[Any, list[float]], one: Any, other: Any) -> float:
-    """Median of the ratios within a round."""
+    """Return the median of the ratios within a round."""
     return statistics.median(a / b for a, b in zip(times[one], times[other], strict=True))
 
 
 def calls_per_task() -> dict[str, int]:
-    """LM calls of one finished task of ten steps."""
+    """Count the LM calls of one finished task of ten steps."""
     lm, asked = model(10)
     ReActGenerator(tools=[lookup], max_iters=20, lm=lm).run("x")
     ours, asked[0] = asked[0], 0

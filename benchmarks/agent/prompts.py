@@ -40,7 +40,7 @@ def find_order(customer: str) -> str:
 
 
 def office() -> ToolRegistry:
-    """The office's tools, over a world of its own."""
+    """Return the office's tools, over a world of its own."""
     suite = load_suite("office")
     return suite.episode(suite.tasks[0]).registry
 
@@ -54,7 +54,7 @@ class Script:
         self.prompts: list[str] = []
 
     def __call__(self, prompt: Prompt) -> str:
-        """The next reply."""
+        """Return the next reply."""
         self.prompts.append("".join(f"<{role}>{text}" for role, text in prompt.messages))
         self.made = (self.made + 1) % (self.steps + 1)
         if self.made:
@@ -63,7 +63,7 @@ class Script:
 
 
 def billed(prompts: list[str]) -> float:
-    """Tokens of the prompts of a run, a tenth for what was sent before."""
+    """Count the tokens of the prompts of a run, a tenth for what was sent before."""
     total = 0.0
     for index, prompt in enumerate(prompts):
         shared = max((_common(prompt, earlier) for earlier in prompts[:index]), default=0)
@@ -77,7 +77,7 @@ def _common(one: str, other: str) -> int:
 
 
 def plain_prompt(prompt: str) -> str:
-    """A prompt without the trailer that ends it."""
+    """Return a prompt without the trailer that ends it."""
     return TRAILER.sub("", prompt)
 
 
@@ -86,13 +86,13 @@ SEEN: list[int] = []
 
 
 def broken(prompts: list[str]) -> int:
-    """How many requests do not begin with the one before."""
+    """Count how many requests do not begin with the one before."""
     SEEN.append(len(prompts) - 1)
     return sum(not after.startswith(plain_prompt(before)) for before, after in pairwise(prompts))
 
 
 def play(adapter: Any, messages: int, steps: int) -> list[str]:
-    """The prompts of a conversation in text mode."""
+    """Return the prompts of a conversation in text mode."""
     script, history = Script(steps), None
     agent = ReActGenerator(tools=[find_order], lm=FunctionLM("bench/script", script), max_iters=steps + 2)
     with dspy.context(adapter=adapter):
@@ -112,7 +112,7 @@ class NativeEngine:
         self.steps, self.made, self.prompts = steps, 0, list[str]()
 
     def complete(self, request: Any) -> Any:
-        """The next reply."""
+        """Return the next reply."""
         parts = [repr(m.parts) for m in request.messages]
         self.prompts.append("".join(f"<{m.role}>{part}" for m, part in zip(request.messages, parts, strict=True)))
         self.made = (self.made + 1) % (self.steps + 1)
@@ -123,15 +123,15 @@ class NativeEngine:
         return lm15.Response(id=None, model="m", message=message, finish_reason="tool_call", usage=usage)
 
     def stream(self, request: Any) -> Any:
-        """The whole reply."""
+        """Yield the whole reply."""
         yield from lm15.response_to_events(self.complete(request))
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 def play_natively(messages: int, steps: int) -> list[str]:
-    """The prompts of a conversation with native calls."""
+    """Return the prompts of a conversation with native calls."""
     engine, history = NativeEngine(steps), None
     lm = dspy.LM("bench/native", engine=engine, cache=False, num_retries=0)
     agent = ReActGenerator(tools=[find_order], lm=lm, max_iters=steps + 2, tool_calling="native")
@@ -141,7 +141,7 @@ def play_natively(messages: int, steps: int) -> list[str]:
 
 
 def cost() -> dict[str, float]:
-    """Tokens as billed, of ours and of DSPy's."""
+    """Return the tokens as billed, of ours and of DSPy's."""
     registry = office()
     first = next(t for t in registry if t.read_only and len(t.schema.get("required", ())) == 1)
     [argument] = first.schema["required"]
@@ -161,7 +161,7 @@ def cost() -> dict[str, float]:
 
 
 def cpu() -> list[float]:
-    """CPU per request beside DSPy's, a ratio for each turn."""
+    """Measure CPU per request beside DSPy's, a ratio for each turn."""
     script = Script(STEPS)
     lm = FunctionLM("bench/script", lambda prompt: script(prompt))
     ours = ReActGenerator(tools=[find_order], lm=lm, max_iters=STEPS + 1)

@@ -21,14 +21,14 @@ RUNS = ("gpt-4_domains", "gpt-4_all", "gpt-3.5_domains", "llama2-70b_domains")
 
 
 def reference(folder: Path) -> dict[tuple[str, str], int]:
-    """(run, domain) to the published number of correct tasks, from the first table of REFERENCE.md."""
+    """Read (run, domain) to the published number of correct tasks, from the first table of REFERENCE.md."""
     text = (folder / "REFERENCE.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([\w.-]+) \| (\w+) \| \d+ \| (\d+) \|", text, re.M)
     return {(run, domain): int(correct) for run, domain, correct in rows}
 
 
 def drive(folder: Path, run: str) -> dict[str, Any]:
-    """One recorded run: correct tasks per domain, calls that differ, runs that differ live from replayed."""
+    """Drive one recorded run: correct tasks per domain, calls that differ, runs that differ live from replayed."""
     suite = WorkBenchSuite(folder, toolkits="all" if run.endswith("_all") else "domains")
     lm = RecordedLM(run, read_recordings(folder, run))
     rows, unequal, crashes, named = [], 0, 0, []

@@ -34,7 +34,7 @@ class Recorded:
         self.lm = lm
 
     def __call__(self, prompt: Prompt, native: bool) -> str | tuple[str, Calls]:
-        """The next decision."""
+        """Return the next decision."""
         if not native:
             return self.lm._answer(prompt)
         recording = self.lm.recording(prompt.fields["task"])
@@ -52,14 +52,14 @@ class Recorded:
 
 
 def outcome(attempt: Attempt) -> tuple[Any, ...]:
-    """What must be the same in both modes."""
+    """Return what must be the same in both modes."""
     row = attempt.report()
     steps = [(s.tool_name, s.executed, s.outcome) for s in attempt.output.structured_trace]
     return row.termination, row.correct, row.state_sha256, tuple(steps)
 
 
 def play(folder: Path, run: str) -> dict[str, Any]:
-    """One run in three ways: embedded, text over HTTP, native over HTTP."""
+    """Play one run in three ways: embedded, text over HTTP, native over HTTP."""
     suite = WorkBenchSuite(folder, toolkits="all" if run.endswith("_all") else "domains")
     recorded = RecordedLM(run, read_recordings(folder, run))
     report: dict[str, Any] = {"runs": 0, "correct": 0, "crashes": 0, "native_differs": [], "text_differs": []}

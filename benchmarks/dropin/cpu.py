@@ -68,7 +68,7 @@ for line in sys.stdin:
 
 
 def worker(root: Path, kind: str) -> Worker:
-    """A process that runs a tree."""
+    """Start a process that runs a tree."""
     environment = {**os.environ, "PYTHONPATH": str(root)}
     started = Worker([sys.executable, "-c", SCRIPT, kind], environment, root)  # the folder comes first on the path
     started.read()
@@ -76,7 +76,7 @@ def worker(root: Path, kind: str) -> Worker:
 
 
 def ratio(ours: list[float], theirs: list[float]) -> dict[str, float]:
-    """Median of the ratios within a turn, with its interval."""
+    """Return the median of the ratios within a turn, with its interval."""
     ratios = np.array(ours) / np.array(theirs)
     drawn = np.random.default_rng(0).integers(0, len(ratios), (RESAMPLES, len(ratios)))
     low, high = np.quantile(np.median(ratios[drawn], axis=1), [0.025, 0.975])

@@ -34,7 +34,7 @@ class Replaced(ast.NodeTransformer):
         self._native = False
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """A tool, a function inside a test, gets a docstring."""
+        """Give a tool, a function inside a test, a docstring."""
         self.generic_visit(node)
         for inner in node.body:
             if isinstance(inner, ast.FunctionDef) and ast.get_docstring(inner) is None:
@@ -42,14 +42,14 @@ class Replaced(ast.NodeTransformer):
         return node
 
     def visit_With(self, node: ast.With) -> ast.AST:
-        """Native calling is asked for at the agent, not at the adapter."""
+        """Ask for native calling at the agent, not at the adapter."""
         before, self._native = self._native, "use_native_function_calling=True" in ast.unparse(node.items[0])
         self.generic_visit(node)
         self._native = before
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """``react.tools`` is ``react.agent.tools``; ``dspy.ReActV2`` is ours."""
+        """Replace ``react.tools`` by ``react.agent.tools``, and ``dspy.ReActV2`` by ours."""
         self.generic_visit(node)
         owner = node.value
         if isinstance(owner, ast.Name) and owner.id == "dspy" and node.attr == "ReActV2":
@@ -59,7 +59,7 @@ class Replaced(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """DSPy's default of iterations, and native calling where the test has it."""
+        """Set DSPy's default of iterations, and native calling where the test has it."""
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id == "ReActGenerator":
             node.keywords.append(ast.keyword("max_iters", ast.Constant(20)))
@@ -68,7 +68,7 @@ class Replaced(ast.NodeTransformer):
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        """A few words are others."""
+        """Replace a few words by others."""
         self.generic_visit(node)
         sides = [node.left, *node.comparators]
         if any("termination_reason" in ast.unparse(side) or side.__class__ is ast.Constant for side in sides):
@@ -79,7 +79,7 @@ class Replaced(ast.NodeTransformer):
 
 
 def replaced(source: str) -> str:
-    """DSPy's tests over `ReActGenerator`."""
+    """Rewrite DSPy's tests for `ReActGenerator`."""
     tree = ast.fix_missing_locations(Replaced().visit(ast.parse(source)))
     return "from ace import ReActGenerator\n" + ast.unparse(tree)
 

@@ -55,14 +55,14 @@ def hang(key: str) -> str:
 
 
 def answer(prompt: Any) -> str:
-    """One call, then the answer."""
+    """Make one call, then give the answer."""
     if "tool_calls" not in prompt.wants:
         return render_reply(reasoning="r", answer="done")
     return decision("finish", answer="done") if prompt.steps else decision("hang", key="a")
 
 
 def budget(mode: str) -> tuple[float, str]:
-    """Seconds until a run under a budget is back, and why it ended."""
+    """Measure seconds until a run under a budget is back, and why it ended."""
     agent = ReActGenerator(tools=[], lm=SleepingLM(), limits=UsageLimits(seconds=BUDGET))
     started = time.monotonic()
     out = agent.run("x") if mode == "sync" else asyncio.run(_arun(agent))
@@ -74,7 +74,7 @@ async def _arun(agent: ReActGenerator) -> Any:
 
 
 def hanging_calls() -> dict[str, int]:
-    """Runs that each make a call that hangs: how many ended, and the threads that are left."""
+    """Make runs that each make a call that hangs: how many ended, and the threads that are left."""
     agent = ReActGenerator(tools=[hang], lm=FunctionLM("t/hang", answer), policy=Policy(tool_retry=None, breaker=None))
 
     async def many() -> list[Any]:

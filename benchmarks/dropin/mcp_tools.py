@@ -52,7 +52,7 @@ else:
 
 
 def made(tool: Tool, args: dict[str, Any], mode: str) -> tuple[str, str, float]:
-    """One call: outcome, text, seconds."""
+    """Make one call: outcome, text, seconds."""
     call = ToolCall(id="c", name=tool.name, args=args)
     started = time.monotonic()
     result = call_tool(tool, call) if mode == "sync" else asyncio.run(acall_tool(tool, call))
@@ -86,7 +86,7 @@ class Http:
 
 
 def measure(transport: str, folder: Path) -> dict[str, Any]:
-    """All calls over one transport."""
+    """Make all calls over one transport."""
     from mcp import StdioServerParameters
 
     script, pid = folder / "server.py", folder / "pid"

@@ -37,7 +37,7 @@ def lookup(key: str) -> str:
 
 
 def answer(prompt: Prompt) -> str:
-    """Looks the question up, and proposes an instruction to whoever asks for anything else."""
+    """Look the question up, and propose an instruction to whoever asks for anything else."""
     wants = prompt.wants
     if "tool_calls" in wants:
         if prompt.steps:
@@ -53,23 +53,23 @@ def answer(prompt: Prompt) -> str:
 
 
 def metric(example: Any, prediction: Any, trace: Any = None, *_: Any) -> float:
-    """Whether the answer is right."""
+    """Check whether the answer is right."""
     return float(prediction.answer == example.answer)
 
 
 def feedback(gold: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None) -> Any:
-    """The same for GEPA."""
+    """Check the same for GEPA."""
     return dspy.Prediction(score=metric(gold, pred), feedback=f"expected {gold.answer}")
 
 
 def data() -> list[dspy.Example]:
-    """Twelve questions."""
+    """Make twelve questions."""
     pairs = [*VALUES.items()] * 4
     return [dspy.Example(question=key, answer=value).with_inputs("question") for key, value in pairs]
 
 
 def agent() -> ReActGenerator:
-    """A fresh student."""
+    """Make a fresh student."""
     return ReActGenerator("question -> answer", tools=[lookup], max_iters=4)
 
 
@@ -110,7 +110,7 @@ def optimizers(lm: Any) -> dict[str, Callable[[], Any]]:
 
 
 def works(program: Any, folder: Path) -> bool:
-    """Whether a compiled program answers, also after it was saved and loaded."""
+    """Check whether a compiled program answers, also after it was saved and loaded."""
     if program(question="b").answer != "2":
         return False
     if not isinstance(program, ReActGenerator):  # an ensemble is no agent

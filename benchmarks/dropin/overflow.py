@@ -43,7 +43,7 @@ class Reader:
         self.page = 0
 
     def __call__(self, prompt: Prompt) -> str:
-        """The next decision."""
+        """Return the next decision."""
         if len(prompt.whole) // 4 > self.window:
             self.refused += 1
             raise lm15.ContextLengthError("the prompt is longer than the window")
@@ -56,7 +56,7 @@ class Reader:
 
 
 def run(kind: Any, window: int) -> tuple[bool, Reader]:
-    """One run: whether it gave the answer."""
+    """Make one run, and say whether it gave the answer."""
 
     @tool(read_only=True)
     def read_page(number: int) -> str:

@@ -57,7 +57,7 @@ class Shop:
 
 
 def play(kind: Any, reply: str, adapter: Any) -> tuple[list[tuple[str, dict[str, Any]]], float, str]:
-    """What one reply makes an agent do; the seconds, and what it raised."""
+    """Play one reply: what an agent does, the seconds, and what it raised."""
     shop, replies = Shop(), iter([reply])
     end = decision("finish", answer="done") if adapter is None else '{"answer": "done"}'
     lm = FunctionLM("bench/shapes", lambda prompt: next(replies, end))
@@ -81,12 +81,12 @@ def play(kind: Any, reply: str, adapter: Any) -> tuple[list[tuple[str, dict[str,
 
 
 def same(made: list[tuple[str, dict[str, Any]]], reply: Reply) -> bool:
-    """Whether the calls that stand in the reply were made, and no other."""
+    """Check whether the calls that stand in the reply were made, and no other."""
     return made == reply.calls
 
 
 def guessed(made: list[tuple[str, dict[str, Any]]], reply: Reply) -> bool:
-    """Whether anything was made that does not stand whole in a reply that is cut off."""
+    """Check whether anything was made that does not stand whole in a reply that is cut off."""
     return made != reply.calls[: len(made)]
 
 

@@ -294,21 +294,21 @@ class Reply:
 
 
 def readable() -> Iterator[Reply]:
-    """Every shape with every call."""
+    """Yield every shape with every call."""
     for shape, write in (SHAPES | OWN_SHAPES | TAUGHT_SHAPES).items():
         for name, args in CALLS:
             yield Reply(shape, write(name, args), (name, args))
 
 
 def cut_off(every: int = 7) -> Iterator[Reply]:
-    """Every readable reply, cut at every seventh place: whatever is read must be the whole call, or none."""
+    """Yield every readable reply, cut at every seventh place: whatever is read must be the whole call, or none."""
     for number, reply in enumerate(readable()):
         for end in range(number % every, len(reply.text), every):
             yield Reply(f"{reply.shape}, cut", reply.text[:end], reply.call)
 
 
 def hostile(size: int = 1_000_000) -> Iterator[Reply]:
-    """Long and malformed replies of about `size` characters."""
+    """Yield long and malformed replies of about `size` characters."""
     parts = {
         "braces": "{",
         "objects in objects": '{"a":',

@@ -63,7 +63,7 @@ class CallingLM(dspy.LM):
 
 
 def run(mode: str) -> dspy.Prediction:
-    """One run: calls that work, one that fails, and the answer."""
+    """Make one run: calls that work, one that fails, and the answer."""
     if mode in ("native", "parallel"):
         good = [("look_up", {"key": key}) for key in ("ab" if mode == "parallel" else "a")]
         lm = CallingLM([good, [("fail", {"why": "on demand"})], [("finish", {"answer": "done"})]])
@@ -94,7 +94,7 @@ class Heard(BaseCallback):
 
 
 def seen_by_callbacks(mode: str) -> list[tuple[str, str, bool]]:
-    """Tool, parent and whether an error was told."""
+    """Return tool, parent and whether an error was told."""
     heard = Heard()
     with dspy.context(callbacks=[heard]):
         run(mode)
@@ -102,7 +102,7 @@ def seen_by_callbacks(mode: str) -> list[tuple[str, str, bool]]:
 
 
 def seen_by_spans(mode: str, tracer: str) -> list[tuple[str, str, bool]]:
-    """Tool, parent and whether the span has an error."""
+    """Return tool, parent and whether the span has an error."""
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -134,7 +134,7 @@ def seen_by_spans(mode: str, tracer: str) -> list[tuple[str, str, bool]]:
 
 
 def main() -> None:
-    """One tracer and mode, in this process; or all of them, each in its own."""
+    """Try one tracer and mode, in this process; or all of them, each in its own."""
     if sys.argv[1] == "--one":
         mode, tracer = sys.argv[2:4]
         seen = seen_by_callbacks(mode) if tracer == "callbacks" else seen_by_spans(mode, tracer)

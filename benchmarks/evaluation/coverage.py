@@ -48,7 +48,7 @@ Cell = tuple[str, int, int, int, float, float, float]
 
 
 def cells() -> list[Cell]:
-    """All of them."""
+    """Make all of them."""
     found: list[Cell] = []
     for k, tasks, seeds in product(FAMILIES, TASKS, SEEDS):
         for base, effect, rho in product(BASES, EFFECTS, CORRELATIONS):
@@ -62,7 +62,7 @@ def cells() -> list[Cell]:
 
 
 def draw(cell: Cell, rng: np.random.Generator) -> tuple[Any, Any]:
-    """One pair of arms, shape (families, tasks, seeds) each."""
+    """Draw one pair of arms, shape (families, tasks, seeds) each."""
     kind, k, tasks, seeds, base, effect, rho = cell
     shape = (k, tasks, seeds)
     if kind == "all or nothing":  # families are gained whole
@@ -85,14 +85,14 @@ def draw(cell: Cell, rng: np.random.Generator) -> tuple[Any, Any]:
 
 
 def student(changes: Any, names: list[int]) -> Estimate:
-    """The earlier rule: Student's interval of the families, of width 0 where all differences are alike."""
+    """Apply the earlier rule: Student's interval of the families, of width 0 where all differences are alike."""
     value, known = float(changes.mean()), spread(changes, names)
     half = float(special.stdtrit(known.df, 0.975)) * known.variance**0.5
     return Estimate(value, value - half, value + half)
 
 
 def measure(job: tuple[int, Cell, int]) -> dict[str, Any]:
-    """One cell."""
+    """Measure one cell."""
     number, cell, repeats = job
     kind, k, tasks, seeds, _, effect, _ = cell
     truth = 0.95 * 0.95 if kind == RARE else effect
@@ -113,7 +113,7 @@ def measure(job: tuple[int, Cell, int]) -> dict[str, Any]:
 
 
 def simulated(repeats: int, workers: int | None = None) -> list[dict[str, Any]]:
-    """All cells."""
+    """Measure all cells."""
     jobs = [(number, cell, repeats) for number, cell in enumerate(cells())]
     with ProcessPoolExecutor(workers or os.cpu_count()) as pool:
         made = pool.map(measure, jobs, chunksize=8)
@@ -121,7 +121,7 @@ def simulated(repeats: int, workers: int | None = None) -> list[dict[str, Any]]:
 
 
 def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the claims ask; worlds with a rare bad family are shown apart."""
+    """Summarise what the claims ask; worlds with a rare bad family are shown apart."""
     judged = [row for row in found if row["cell"][0] != RARE]
     families = {str(k): _of_families([row for row in found if row["cell"][1] == k]) for k in FAMILIES}
     # the 99 % upper limit of a cell's coverage (Clopper and Pearson)

@@ -48,12 +48,13 @@ def odds(p: Any) -> Any:
 
 
 def chance(x: Any) -> Any:
-    """Of log odds."""
+    """Return the chance of log odds."""
     return 1 / (1 + np.exp(-x))
 
 
 def chances(world: dict[str, float], rate: float, rng: np.random.Generator, n: int = 0) -> tuple[Any, Any, Any]:
-    """Of success with nothing, a playbook and gold bullets; for `n` tasks that share nothing, to know the truth."""
+    """Draw chances of success with nothing, a playbook and gold bullets; for `n` tasks that share nothing, to know the
+    truth."""
     over = [(n,)] * 4 if n else [(FAMILIES, 1, 1), (FAMILIES, TASKS, 1), (FAMILIES, 1, 1), (1, 1, SEEDS)]
     parts = [rng.normal(0, world[name], size) for name, size in zip(world, over, strict=True)]
     base = odds(rate) + parts[0] + parts[1]
@@ -61,14 +62,14 @@ def chances(world: dict[str, float], rate: float, rng: np.random.Generator, n: i
 
 
 def percentile(changes: Any, rng: np.random.Generator, draws: int = 500) -> Estimate:
-    """The usual bootstrap over families, to compare with."""
+    """Estimate by the usual bootstrap over families, to compare with."""
     sums = changes.reshape(FAMILIES, -1).mean(axis=1)
     low, high = np.quantile(sums[rng.integers(0, FAMILIES, (draws, FAMILIES))].mean(axis=1), [0.025, 0.975])
     return Estimate(float(changes.mean()), float(low), float(high))
 
 
 def coverage(world: dict[str, float], rate: float, repeats: int, rng: np.random.Generator) -> dict[str, float]:
-    """Of every interval, in percent."""
+    """Measure the coverage of every interval, in percent."""
     truths = [float(p.mean()) for p in chances(world, rate, rng, TRUTH_DRAWS)]
     seeds = SEED if world["seed"] else None
     hits: Counter[str] = Counter()
@@ -90,7 +91,7 @@ def coverage(world: dict[str, float], rate: float, repeats: int, rng: np.random.
 
 
 def sizes(rate: float, repeats: int, rng: np.random.Generator) -> dict[str, float]:
-    """How often a test at 5 % finds a difference where there is none, in percent."""
+    """Measure how often a test at 5 % finds a difference where there is none, in percent."""
     found: Counter[str] = Counter()
     world = {**WORLDS["different"], "effect": 0.0}
     for _ in range(repeats):
@@ -107,7 +108,7 @@ def sizes(rate: float, repeats: int, rng: np.random.Generator) -> dict[str, floa
 
 
 def known(rows: list[dict[str, Any]], kind: str) -> list[float]:
-    """One kind's coverage in all worlds where it was asked for."""
+    """Return one kind's coverage in all worlds where it was asked for."""
     return [row["covers"][kind] for row in rows if kind in row["covers"]]
 
 

@@ -31,13 +31,13 @@ WORDS = [
 
 
 def start(folder: Path, *more: str) -> subprocess.Popen[bytes]:
-    """The command in a folder."""
+    """Start the command in a folder."""
     folder.mkdir(exist_ok=True)
     return subprocess.Popen([ACE, *WORDS, *more, "--json", "out.json"], cwd=folder, stdout=subprocess.DEVNULL)
 
 
 def table(folder: Path) -> dict[str, Any]:
-    """The report without what may differ: how long things took, and in which order runs ended."""
+    """Read the report without what may differ: how long things took, and in which order runs ended."""
     report = json.loads((folder / "out.json").read_text(encoding="utf-8"))
     for row in (report, *report["arms"].values(), *report["runs"]):
         del row["seconds"]
@@ -47,12 +47,12 @@ def table(folder: Path) -> dict[str, Any]:
 
 
 def differing(one: dict[str, Any], other: dict[str, Any]) -> int:
-    """How many runs are not the same."""
+    """Count how many runs are not the same."""
     return sum(a != b for a, b in zip(one["runs"], other["runs"], strict=True))
 
 
 def differing_parts(one: dict[str, Any], other: dict[str, Any]) -> int:
-    """How many other parts of the reports are not."""
+    """Count how many other parts of the reports are not."""
     return sum(one[name] != other[name] for name in one if name != "runs")
 
 

@@ -26,7 +26,7 @@ IN_FLIGHT = 64
 
 
 def stand_in(latency: float) -> Any:
-    """A model that calls `look` three times and finishes, whatever it is asked."""
+    """Make a model that calls `look` three times and finishes, whatever it is asked."""
     from ace.testing.engine import FunctionLM, render_reply
 
     def answer(prompt: Any) -> str:
@@ -42,7 +42,7 @@ def stand_in(latency: float) -> Any:
 
 
 def suite_of(n: int) -> Any:
-    """This number of tasks over one tool."""
+    """Make this number of tasks over one tool."""
     from ace.agent.episode import Episode
     from ace.suites.protocol import GoldCall, SuiteTask
     from ace.tasks import Feedback, TaskInput
@@ -77,7 +77,7 @@ def suite_of(n: int) -> Any:
 
 
 def bare(requests: int, latency: float, workers: int) -> tuple[float, float]:
-    """CPU and wall seconds per request of `dspy.Predict`."""
+    """Measure CPU and wall seconds per request of `dspy.Predict`."""
     import dspy
 
     lm, predict = stand_in(latency), dspy.Predict("task -> answer")
@@ -97,7 +97,7 @@ def bare(requests: int, latency: float, workers: int) -> tuple[float, float]:
 
 
 def ours(requests: int, latency: float, workers: int) -> tuple[float, float]:
-    """The same of an evaluation."""
+    """Measure the same of an evaluation."""
     from ace.evaluation import evaluate
     from ace.evaluation.log import RunLog
 
@@ -113,7 +113,7 @@ def ours(requests: int, latency: float, workers: int) -> tuple[float, float]:
 
 
 def growth(runs: int) -> float:
-    """Bytes that a finished run leaves in memory."""
+    """Measure the bytes that a finished run leaves in memory."""
     from ace.evaluation import evaluate
     from ace.evaluation.log import RunLog
 
@@ -148,7 +148,7 @@ def main() -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
 
         def in_two(made: Any, in_flight: int) -> float:
-            """Requests per second of two processes together, with this number under way over both."""
+            """Measure requests per second of two processes together, with this number under way over both."""
             share = 2 * options.requests * in_flight // IN_FLIGHT
             halves = [pool.submit(made, share, LATENCY, in_flight // 2) for _ in range(2)]
             return sum(1 / half.result()[1] for half in halves)

@@ -34,7 +34,7 @@ def sell(item_id: str) -> str:
 
 
 def clerk(prompt: Any) -> str:
-    """Looks up, sells, finishes."""
+    """Look up, sell, finish."""
     time.sleep(LATENCY)
     done = len(prompt.steps)
     if done == 0:

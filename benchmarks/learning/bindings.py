@@ -56,7 +56,7 @@ def refund(order_id: str, reason: Literal["damaged", "late", "unwanted"], notify
 
 
 def shop(n: int) -> tuple[str, Calls, str]:
-    """Two plans: with a constant of the schema, and with the total paid back in words of the task."""
+    """Make two plans: with a constant of the schema, and with the total paid back in words of the task."""
     number = 3_100 + n
     task = f"Order {number} of {NAMES[n % 7]} came broken, pay it back."
     calls = [("find_order", {"number": number}), ("refund", {"order_id": f"o-{number * 7}", "reason": "damaged"})]
@@ -110,7 +110,7 @@ def reserve(book_id: str, member: str) -> str:
 
 
 def library(n: int) -> tuple[str, Calls, str]:
-    """Odd numbers reserve one book that was looked up, even ones several that the task lists."""
+    """Reserve one book that was looked up for odd numbers, and several that the task lists for even ones."""
     first, second, member = f"bk-{410 + n}", f"bk-{610 + n}", f"m-{n + 20}"
     if n % 2:
         calls: Calls = [("find_book", {"book_id": first}), ("reserve", {"book_id": first, "member": member})]
@@ -201,7 +201,7 @@ def rooms(floor: int) -> list[str]:
 
 
 def lamp_of(room: str) -> dict[str, str]:
-    """The lamp of a room."""
+    """Look up the lamp of a room."""
     return {"room": room, "lamp": f"lamp-{room}-x"}
 
 
@@ -237,7 +237,7 @@ RUNS = 7
 
 
 def steps_of(calls: Calls, tools: dict[str, Callable[..., Any]], reads: Sequence[str]) -> list[ReasoningStep]:
-    """The calls, made."""
+    """Make the calls."""
     return [
         ReasoningStep(
             iteration=i,
@@ -254,7 +254,7 @@ def steps_of(calls: Calls, tools: dict[str, Callable[..., Any]], reads: Sequence
 
 
 def worlds() -> Iterator[dict[str, Any]]:
-    """Each run with the plan that it taught."""
+    """Yield each run with the plan that it taught."""
     for name, world in WORLDS.items():
         tools = {tool.__name__: tool for tool in world.tools}
         knowledge = Knowledge(ToolRegistry(world.tools).schemas)
@@ -275,7 +275,7 @@ def worlds() -> Iterator[dict[str, Any]]:
 
 
 def at(path: str, answer: str) -> set[str]:
-    """The values of an answer at a path, as text in lower case."""
+    """Find the values of an answer at a path, as text in lower case."""
     found = {value for value, where in _fields(answer) if where == path}
     return found if path else {answer.lower()}
 
@@ -297,12 +297,12 @@ def _fields(answer: str) -> Iterator[tuple[str, str]]:
 
 
 def _named(plan: Plan) -> str:
-    """A plan as it is shown once a second task has had the same keys in its answers."""
+    """Write a plan as it is shown once a second task has had the same keys in its answers."""
     return plan_with(plan, plan, differs=True).text
 
 
 def carries_over(plan: Plan, task: TaskInput, steps: Sequence[ReasoningStep]) -> str:
-    """What of a plan is not so in another run of the same calls; empty when all is."""
+    """Say what of a plan is not so in another run of the same calls; empty when all is."""
     if [call.tool for call in plan.calls] != [step.tool_name for step in steps]:
         return ""  # a loop, or other calls: nothing to compare
     for call, step in zip(plan.calls, steps, strict=True):
@@ -327,7 +327,7 @@ def carries_over(plan: Plan, task: TaskInput, steps: Sequence[ReasoningStep]) ->
 
 
 def office() -> list[dict[str, Any]]:
-    """Each plan of a reference solution, carried over to the next task of its family."""
+    """Carry each plan of a reference solution over to the next task of its family."""
     suite = OfficeSuite()
     families: dict[str, list[tuple[TaskInput, list[ReasoningStep], Plan]]] = defaultdict(list)
     for task in suite.tasks:

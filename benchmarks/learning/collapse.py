@@ -32,7 +32,7 @@ RUNS = ("gpt-4_domains", "gpt-3.5_domains", "llama2-70b_domains")
 
 
 def hit_at_3(suite: Any, book: Playbook, tasks: list[Any]) -> float:
-    """Percent of tasks that find a Strategy with their calls among three bullets."""
+    """Measure the percent of tasks that find a Strategy with their calls among three bullets."""
     found = 0
     for task in tasks:
         bullets = book.retrieve(task.task.text, domain=task.task.domain)
@@ -41,7 +41,7 @@ def hit_at_3(suite: Any, book: Playbook, tasks: list[Any]) -> float:
 
 
 def served(suite: Any, book: Playbook, tasks: list[Any]) -> list[Any]:
-    """The bullets that most held-out tasks find in the whole book, per token."""
+    """Choose the bullets that most held-out tasks find in the whole book, per token."""
     found: Counter[str] = Counter()
     for task in tasks:
         bullets = book.retrieve(task.task.text, domain=task.task.domain)
@@ -50,7 +50,7 @@ def served(suite: Any, book: Playbook, tasks: list[Any]) -> list[Any]:
 
 
 def covering(suite: Any, book: Playbook, tasks: list[Any]) -> list[Any]:
-    """The bullets whose calls most held-out tasks need that no earlier one has, per token."""
+    """Choose the bullets whose calls most held-out tasks need that no earlier one has, per token."""
     left, chosen, pool = list(tasks), [], [b for b in book.bullets if b.section == "Strategies"]
 
     def serves(bullet: Any, task: Any) -> bool:
@@ -66,14 +66,14 @@ def covering(suite: Any, book: Playbook, tasks: list[Any]) -> list[Any]:
 
 
 def ours(suite: Any, book: Playbook, tasks: list[Any]) -> list[Any]:
-    """What our own rule keeps when it sees the whole book at once."""
+    """Return what our own rule keeps when it sees the whole book at once."""
     with Playbook(embedder=book.embedder, screen=None, book_budget=BUDGET) as copy:
         deltas = [Add(bullet=b.model_copy(update={"id": ""})) for b in book.bullets]
         return [delta.bullet for delta in evict(copy, deltas) if isinstance(delta, Add)]
 
 
 def packed(book: Playbook, bullets: list[Any]) -> list[Any]:
-    """As many as fit, first come first served."""
+    """Keep as many as fit, first come first served."""
     chosen, room = [], BUDGET
     for bullet in bullets:
         if book.budget.tokens_of(bullet) <= room:

@@ -97,7 +97,7 @@ def one_seed(seed: int) -> dict[str, Any]:
 
 
 def compare(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Shares of the way from none to gold, and what unseen families lose."""
+    """Return shares of the way from none to gold, and what unseen families lose."""
     from ace.evaluation.stats import difference, share_closed
 
     found: dict[str, Any] = {}
@@ -126,12 +126,12 @@ def compare(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _units(rows: list[dict[str, Any]]) -> tuple[list[str], list[int]]:
-    """Family and seed of each row."""
+    """Return family and seed of each row."""
     return [row["family"] for row in rows], [row["seed"] for row in rows]
 
 
 def _arms(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Rows by arm, each in the order of the tasks."""
+    """Group rows by arm, each in the order of the tasks."""
     arms: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: row["task"]):
         arms.setdefault(row["arm"], []).append(row)
@@ -139,7 +139,7 @@ def _arms(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 
 def show(report: dict[str, Any], console: Console) -> None:
-    """One table."""
+    """Show one table."""
     table = Table(title="held-out tasks of seen families (simulated): share of the way from none to gold bullets")
     for column in ("rates", "metric", "none", "gold", "playbook", "closed", "random closes", "unseen families, points"):
         table.add_column(column)

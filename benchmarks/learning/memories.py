@@ -50,7 +50,7 @@ Shows = Callable[[SuiteTask], Sequence[PlaybookBullet]]
 
 
 def training_runs(suite: Suite, tasks: Sequence[SuiteTask], seed: int) -> list[Attempt]:
-    """Each task without a memory, until it is solved."""
+    """Run each task without a memory, until it is solved."""
     left, made = list(tasks), list[Attempt]()
     for number in range(ATTEMPTS):
         lm = SimulatedLM(suite, seed=TRAINING * (seed + 1) + number)
@@ -61,7 +61,7 @@ def training_runs(suite: Suite, tasks: Sequence[SuiteTask], seed: int) -> list[A
 
 
 def notes_of(suite: Suite, runs: Sequence[Attempt]) -> list[PlaybookBullet]:
-    """One note for each run, all of one form."""
+    """Write one note for each run, all of one form."""
     notes: list[PlaybookBullet] = []
     for number, attempt in enumerate(runs, start=1):
         steps = [step for step in attempt.output.structured_trace if step.tool_name]
@@ -88,7 +88,7 @@ def ours(suite: Suite, runs: Sequence[Attempt], book: Playbook) -> None:
 
 
 def retrieved(suite: Suite, book: Playbook) -> Shows:
-    """What a playbook shows."""
+    """Return what a playbook shows."""
     return lambda task: list(book.retrieve_for(task.task, suite.episode(task).registry.schema_hashes))
 
 
@@ -114,7 +114,7 @@ class PeerMemory:
         """Of what it showed, in its own form, by task."""
 
     def __call__(self, task: SuiteTask) -> Sequence[PlaybookBullet]:
-        """What it shows for a task."""
+        """Return what it shows for a task."""
         if task.id not in self._shown:
             text = task.task.text
             shown = self._peer.ask({"look_up": text, "vector": self._vectors[text].tolist(), "k": K})["shown"]
@@ -128,7 +128,7 @@ class PeerMemory:
 
 
 def simple(notes: Sequence[PlaybookBullet], vectors: dict[str, Any], seed: int) -> dict[str, Shows]:
-    """The memories that anybody could write in a line."""
+    """Make the memories that anybody could write in a line."""
     solved = [note for note in notes if note.section == "Strategies"]
 
     def alike(task: SuiteTask) -> Sequence[PlaybookBullet]:

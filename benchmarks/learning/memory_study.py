@@ -115,12 +115,12 @@ def played(
 
 
 def tokens_of(bullets: Sequence[Any]) -> int:
-    """Of lessons as a prompt shows them."""
+    """Count the tokens of lessons as a prompt shows them."""
     return count_tokens(render_bullets(bullets)) if bullets else 0
 
 
 def compared(none: Sequence[Row], arm: Sequence[Row], gold: Sequence[Row] = ()) -> Row:
-    """An arm beside no memory, paired by task and seed: success, points gained, iterations, and the way to gold."""
+    """Compare an arm with no memory, paired by task and seed: success, points gained, iterations, and the way to gold."""
     none, arm, gold = (sorted(rows, key=lambda row: row["task"]) for rows in (none, arm, gold))
     families, seeds = [row["family"] for row in none], [row["seed"] for row in none]
     solved = share([row["success"] for row in arm], families, seeds)
@@ -149,6 +149,6 @@ def compared(none: Sequence[Row], arm: Sequence[Row], gold: Sequence[Row] = ()) 
 
 
 def span(figure: Mapping[str, Any], digits: int = 0, sign: str = "") -> str:
-    """``62 (55 to 69)``."""
+    """Write a figure as ``62 (55 to 69)``."""
     low, high = (("?" if figure[key] is None else f"{figure[key]:{sign}.{digits}f}") for key in ("low", "high"))
     return f"{figure['value']:{sign}.{digits}f} ({low} to {high})"

@@ -27,7 +27,7 @@ Job = tuple[int, int, bool]
 
 
 def wording(task: Any) -> int:
-    """Which of its family's wordings a task has."""
+    """Return which of its family's wordings a task has."""
     return int(task.id.rpartition("#")[2]) % WORDINGS
 
 
@@ -74,7 +74,7 @@ def one_book(job: Job) -> dict[str, Any]:
 
 
 def compared(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Means of each arm, and the share of the way from none to gold."""
+    """Return means of each arm, and the share of the way from none to gold."""
     from ace.evaluation.stats import share_closed
 
     rows = sorted(rows, key=lambda row: row["task"])

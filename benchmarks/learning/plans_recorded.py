@@ -48,13 +48,13 @@ class Released:
         self._book = book
 
     def retrieve_for(self, task: Any, tools: Any) -> Retrieved:
-        """The lessons for a task."""
+        """Return the lessons for a task."""
         found = self._book.retrieve_for(task, tools)
         return Retrieved(found, released=[bullet.id for bullet in found])
 
 
 def filled(slots: Sequence[str], calls: Sequence[tuple[str, dict[str, Any]]], task: str) -> dict[str, Any]:
-    """The slots with the first values of known calls that the task says."""
+    """Fill the slots with the first values of known calls that the task says."""
     found: dict[str, Any] = {}
     for slot in slots:
         named = [args[n] for tool, args in calls for n in args if slot in (n, f"{tool.replace('.', '_')}_{n}")]
@@ -64,13 +64,13 @@ def filled(slots: Sequence[str], calls: Sequence[tuple[str, dict[str, Any]]], ta
 
 
 def same(step: Any, call: Any) -> bool:
-    """Whether a call is one of the reference solution's."""
+    """Check whether a call is one of the reference solution's."""
     given = {name: as_key(value) for name, value in step.tool_args.items()}
     return step.tool_name == call.name and all(given.get(name) == as_key(value) for name, value in call.args.items())
 
 
 def outcome(suite: Any, attempt: Any, book: Playbook) -> str:
-    """What the plan would have done: none, unfilled, right, wrong, handed back."""
+    """Say what the plan would have done: none, unfilled, right, wrong, handed back."""
     task = attempt.task
     episode = suite.episode(task)
     calls = [(call.name, call.args) for call in task.gold]
@@ -105,7 +105,7 @@ def outcome(suite: Any, attempt: Any, book: Playbook) -> str:
 
 
 def one_model(data: Path, run: str) -> list[tuple[str, str]]:
-    """What became of each task, with its family."""
+    """Say what became of each task, with its family."""
     suite = load_suite(f"workbench:{data / 'workbench'}", toolkits="all" if run.endswith("_all") else "domains")
     choice = choose_model(f"recorded:{run}", suite)
     known = ([task for task in half if choice.knows(task)] for half in halves(suite.tasks))
@@ -142,7 +142,7 @@ def main() -> None:
 
 
 def figures(rows: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """The shares of right and wrong, with intervals, and how often each came out."""
+    """Return the shares of right and wrong, with intervals, and how often each came out."""
     found: dict[str, Any] = {"n": len(rows), "counts": dict(Counter(what for what, _ in rows))}
     families = [family for _, family in rows]
     for name in ("right", "part", "wrong"):

@@ -42,7 +42,7 @@ BESIDE = ("exprag", "mem0", "episodic")
 
 
 def groups_of(tasks: Sequence[SuiteTask], seed: int) -> list[list[SuiteTask]]:
-    """Whole families, drawn into six groups."""
+    """Draw whole families into six groups."""
     families = sorted({task.group for task in tasks})
     random.Random(f"retention|{seed}").shuffle(families)
     place = {family: number % GROUPS for number, family in enumerate(families)}
@@ -63,7 +63,7 @@ class Asked:
         self.rows: list[Row] = []
 
     def __call__(self, memory: str, when: str, shows: Shows) -> None:
-        """Whether the right plan is shown, and whether a reader that takes the first lesson solves the task."""
+        """Ask whether the right plan is shown, and whether a reader that takes the first lesson solves the task."""
         lm = Reader(self.suite, "first", self.seed)
         made = played(self.suite, self.tasks, self.seed, lm, lambda task: FixedBullets(shows(task)))
         for task, row in zip(self.tasks, made, strict=True):

@@ -52,7 +52,7 @@ OWN_WORDS = (
 
 
 def poisoned_episode(suite: Any, task: Any, seed: int, world: str) -> Any:
-    """A fresh attempt, whose reads carry an instruction in some tasks."""
+    """Make a fresh attempt, whose reads carry an instruction in some tasks."""
     episode = suite.episode(task)
     dice = random.Random(f"{seed}|{task.id}|poison")
     if world == "noisy" or dice.random() >= POISONED:
@@ -73,7 +73,7 @@ def poisoned_episode(suite: Any, task: Any, seed: int, world: str) -> Any:
 
 
 def believer() -> Any:
-    """A reflection model that takes an instruction in a trace for a lesson; every other time in its own words."""
+    """Make a reflection model that takes an instruction in a trace for a lesson; every other time in its own words."""
     from ace.testing import FunctionLM
     from ace.testing.engine import render_reply
 
@@ -92,7 +92,7 @@ def believer() -> Any:
 
 
 def one_run(job: tuple[int, str, str]) -> list[dict[str, Any]]:
-    """One seed, world and agent: learn, and compare with no memory after some epochs."""
+    """Run one seed, world and agent: learn, and compare with no memory after some epochs."""
     from ace.agent import Policy
     from ace.agent.history import ENDS
     from ace.evaluation.episodes import AgentPool
@@ -188,7 +188,7 @@ def one_run(job: tuple[int, str, str]) -> list[dict[str, Any]]:
 
 
 def compare(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """What each agent gains over no memory, in points of success, at its worst epoch."""
+    """Return what each agent gains over no memory, in points of success, at its worst epoch."""
     from ace.evaluation.stats import mean
 
     found: dict[str, Any] = {}

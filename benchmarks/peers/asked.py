@@ -18,16 +18,16 @@ class Driver:
         self._out, sys.stdout = sys.stdout, sys.stderr  # stray prints must not stand between the lines
 
     def say(self, value: dict[str, Any]) -> None:
-        """One line."""
+        """Say one line."""
         print(json.dumps(value), file=self._out, flush=True)
 
     def ask(self, value: dict[str, Any]) -> dict[str, Any]:
-        """One line there, one line back."""
+        """Send one line, and read one line back."""
         self.say(value)
         return json.loads(sys.stdin.readline())
 
     def function(self, tool: dict[str, Any]) -> Callable[..., Any]:
-        """A tool as an annotated function, as users of the framework would write it; its body runs there."""
+        """Make a tool an annotated function, as users of the framework would write it; its body runs there."""
 
         def call(**arguments: Any) -> str:
             return self.ask({"call": tool["name"], "args": arguments})["observation"]

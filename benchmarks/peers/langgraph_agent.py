@@ -43,7 +43,7 @@ class ScriptedModel(BaseChatModel):
         return "scripted"
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> ScriptedModel:
-        """The script knows its tool already."""
+        """Return itself: the script knows its tool already."""
         return self
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
@@ -58,7 +58,7 @@ class ScriptedModel(BaseChatModel):
 
 
 def build(model: ScriptedModel) -> CompiledStateGraph:
-    """The agent; LangGraph 1 deprecates this name in favour of LangChain's `create_agent`, but ships it."""
+    """Build the agent; LangGraph 1 deprecates this name in favour of LangChain's `create_agent`, but ships it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return create_react_agent(model, [lookup])

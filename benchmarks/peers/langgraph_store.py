@@ -26,11 +26,11 @@ class Given(Embeddings):
         self.rows, self.queries = rows, queries
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Rows by number."""
+        """Return rows by number."""
         return [self.rows[int(text)].tolist() for text in texts]
 
     def embed_query(self, text: str) -> list[float]:
-        """A query by number."""
+        """Return a query by number."""
         return self.queries[int(text)].tolist()
 
 

@@ -35,7 +35,7 @@ class Asked(BaseChatModel):
         return "asked"
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Asked:
-        """The model knows its tools."""
+        """Return itself: the model knows its tools."""
         return self
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
@@ -54,7 +54,7 @@ class Asked(BaseChatModel):
 
 
 def solve(request: dict[str, Any]) -> dict[str, Any]:
-    """One task."""
+    """Solve one task."""
     tools = [StructuredTool.from_function(driver.function(tool)) for tool in request["tools"]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)

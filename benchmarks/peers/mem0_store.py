@@ -28,7 +28,7 @@ class Given:
         self.queries = queries
 
     def embed(self, text: str, memory_action: str | None = None) -> list[float]:
-        """A query by number."""
+        """Return a query by number."""
         return self.queries[int(text)].tolist()
 
 

@@ -32,7 +32,7 @@ class AcePlaybook:
         self.vectors: dict[str, list[float]] = {}
 
     def add(self, note: str, vector: list[float]) -> None:
-        """A note as a bullet that helped once."""
+        """Add a note as a bullet that helped once."""
         from ace.playbook import Bullet
 
         self.vectors[note] = vector
@@ -45,7 +45,7 @@ class AcePlaybook:
         grow_and_refine(self.book, embedder=lambda texts: [self.vectors[text] for text in texts])
 
     def look_up(self, query: str, vector: list[float], k: int) -> str:
-        """Everything."""
+        """Return everything."""
         return self.book.render()
 
 
@@ -60,14 +60,14 @@ class AceFramework:
         self.book = Skillbook()
 
     def add(self, note: str, vector: list[float]) -> None:
-        """A note as a skill that helped once."""
+        """Add a note as a skill that helped once."""
         self.book.add_skill("strategies", note, metadata={"helpful": 1})
 
     def learned(self) -> None:
-        """Nothing happens."""
+        """Do nothing."""
 
     def look_up(self, query: str, vector: list[float], k: int) -> str:
-        """Everything."""
+        """Return everything."""
         return self.book.as_prompt()
 
 
@@ -89,23 +89,23 @@ class Mem0:
         self.vector: list[float] = []
 
     def embed(self, text: str, memory_action: str | None = None) -> list[float]:
-        """The vector of what is being added or looked up."""
+        """Return the vector of what is being added or looked up."""
         return self.vector
 
     def embed_batch(self, texts: list[str], memory_action: str | None = None) -> list[list[float]]:
-        """The same for several."""
+        """Return the same for several."""
         return [self.vector for _ in texts]
 
     def add(self, note: str, vector: list[float]) -> None:
-        """A note as it is."""
+        """Add a note as it is."""
         self.vector = vector
         self.memory.add(note, user_id=USER, infer=False)
 
     def learned(self) -> None:
-        """Nothing happens."""
+        """Do nothing."""
 
     def look_up(self, query: str, vector: list[float], k: int) -> str:
-        """The k best."""
+        """Return the k best."""
         self.vector = vector
         found = self.memory.search(query, top_k=k, filters={"user_id": USER}, threshold=0.0)["results"]
         return "\n".join(item["memory"] for item in found)
@@ -126,15 +126,15 @@ class LangMem:
         self.search = create_search_memory_tool(namespace=(USER,), store=store)
 
     def add(self, note: str, vector: list[float]) -> None:
-        """A note as a memory."""
+        """Add a note as a memory."""
         self.vector = vector
         self.manage.invoke({"content": note, "action": "create"})
 
     def learned(self) -> None:
-        """Nothing happens."""
+        """Do nothing."""
 
     def look_up(self, query: str, vector: list[float], k: int) -> str:
-        """The k best, as the tool shows them to a model."""
+        """Return the k best, as the tool shows them to a model."""
         self.vector = vector
         found = json.loads(self.search.invoke({"query": query, "limit": k}))
         return "\n".join(item["value"]["content"] for item in found)

@@ -16,7 +16,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dspy-a
 
 
 def python_of(name: str) -> Path:
-    """The Python of the environment that ``requirements-NAME.txt`` describes; made on first use."""
+    """Return the Python of the environment that ``requirements-NAME.txt`` describes; made on first use."""
     pins = HERE / f"requirements-{name.replace('_', '-')}.txt"
     digest = hashlib.sha256(pins.read_bytes() + sys.version.encode()).hexdigest()[:12]
     home = CACHE / f"{name}-{digest}"

@@ -34,7 +34,7 @@ class Script:
         self.calls = 0
 
     async def answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        """The next reply.
+        """Return the next reply.
 
         A coroutine, as real models are, so it costs no thread; it reports its usage, as real models do, since
         `FunctionModel` would otherwise count the words of the whole conversation at each request.
@@ -49,13 +49,13 @@ class Script:
 
 
 def results(messages: list[ModelMessage]) -> int:
-    """How many tool results the conversation holds."""
+    """Count how many tool results the conversation holds."""
     requests = (message for message in messages if isinstance(message, ModelRequest))
     return sum(isinstance(part, ToolReturnPart) for request in requests for part in request.parts)
 
 
 def build(script: Script) -> Agent[None, str]:
-    """The agent, with instrumentation off."""
+    """Build the agent, with instrumentation off."""
     Agent.instrument_all(False)
     return Agent(FunctionModel(script.answer, model_name="scripted"), tools=[lookup])
 

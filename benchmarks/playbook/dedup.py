@@ -24,7 +24,7 @@ THRESHOLD = THRESHOLDS[MiniLMEmbedder.name]
 
 
 def with_duplicate(texts: list[str]) -> int:
-    """How many texts have a duplicate among the others."""
+    """Count how many texts have a duplicate among the others."""
     vectors = MiniLMEmbedder().embed(texts)
     cosines, found = vectors @ vectors.T, set()
     for i, j in np.argwhere(cosines >= LOOK_FROM):
@@ -36,7 +36,7 @@ def with_duplicate(texts: list[str]) -> int:
 
 
 def examine(path: Path) -> dict[str, Any]:
-    """One playbook."""
+    """Examine one playbook."""
     texts = [re.sub(r"^\[[^\]]*\] ", "", x) for x in path.read_text(encoding="utf-8").split("\n") if x.startswith("[")]
     with Playbook(embedder=MiniLMEmbedder(), screen=None) as book:
         book.commit([Add(bullet=PlaybookBullet(section="Strategies", content=text)) for text in texts])

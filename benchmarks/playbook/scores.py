@@ -30,7 +30,7 @@ Rule = Callable[[int, int], bool]
 
 
 def thresholds(baseline: Baseline) -> list[int]:
-    """For each number of uses, the most successes with which our rule still prunes; -1 where it never does."""
+    """Return for each number of uses the most successes with which our rule still prunes; -1 where it never does."""
     found, most = [], -1
     for uses in range(USES + 1):
         while should_prune(Record(most + 1, uses - most - 1), baseline) and most < uses:
@@ -42,13 +42,13 @@ def thresholds(baseline: Baseline) -> list[int]:
 
 
 def ours(baseline: Baseline) -> Rule:
-    """Our rule as a table."""
+    """Return our rule as a table."""
     table = thresholds(baseline)
     return lambda good, bad: good <= table[good + bad]
 
 
 def wilson(z: float) -> Rule:
-    """The upper Wilson bound is below the baseline."""
+    """Make the rule that the upper Wilson bound is below the baseline."""
 
     def rule(good: int, bad: int) -> bool:
         n = good + bad
@@ -72,7 +72,8 @@ RULES: dict[str, Rule] = {
 
 
 def exactly(rule: Rule, rate: float) -> tuple[float, float]:
-    """The chance of ever being pruned within `USES` uses, and the mean uses until then or the end: dynamic programming."""
+    """Compute the chance of ever being pruned within `USES` uses, and the mean uses until then or the end: dynamic
+    programming."""
     alive, gone, mean = {0: 1.0}, 0.0, 0.0
     for uses in range(1, USES + 1):
         following: dict[int, float] = {}
@@ -87,7 +88,7 @@ def exactly(rule: Rule, rate: float) -> tuple[float, float]:
 
 
 def estimated(rate: float, runs: int = 20_000, seed: int = 0) -> float:
-    """The chance of being pruned when the baseline comes from `CONTROLS` runs without the bullet."""
+    """Estimate the chance of being pruned when the baseline comes from `CONTROLS` runs without the bullet."""
     random = np.random.default_rng(seed)
     controls = random.binomial(CONTROLS, BASELINE, size=runs)
     wins = np.cumsum(random.random((runs, USES)) < rate, axis=1)
@@ -102,7 +103,7 @@ _interval = lru_cache(maxsize=None)(effect)
 
 
 def coverage(uses: int, histories: int = 5_000, seed: int = 0) -> dict[str, float]:
-    """Share of histories whose interval holds the true effect, for each pair of success rates."""
+    """Measure the share of histories whose interval holds the true effect, for each pair of success rates."""
     random, found = np.random.default_rng(seed), dict[str, float]()
     for p in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95):
         for size in (0.0, 0.1, 0.2):

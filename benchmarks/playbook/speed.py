@@ -28,14 +28,14 @@ ROUNDS = 60
 
 
 def timed(act: Callable[[], Any]) -> float:
-    """Milliseconds."""
+    """Measure milliseconds."""
     started = time.perf_counter()
     act()
     return 1_000 * (time.perf_counter() - started)
 
 
 def ten_thousand(count: int = 10_000) -> dict[str, float]:
-    """Cold and cached retrievals; each round embeds one text bare and retrieves for another, with both back ends."""
+    """Measure cold and cached retrievals; each round embeds one text bare and retrieves for another, with both back ends."""
     torch, onnx = torch_minilm(), MiniLMEmbedder()
     texts, queries = sentences(count), sentences(2 * ROUNDS + 20, seed=1)
     with tempfile.TemporaryDirectory() as folder:
@@ -92,7 +92,7 @@ print(opened, time.perf_counter() - started)
 
 
 def hundred_thousand(count: int = 100_000) -> dict[str, float]:
-    """Opening (imports apart) up to the first answer, and commits of one bullet each."""
+    """Measure opening (imports apart) up to the first answer, and commits of one bullet each."""
     dice = np.random.default_rng(0)
 
     def vectors(texts: Sequence[str]) -> Any:

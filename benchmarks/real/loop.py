@@ -75,12 +75,12 @@ class Office:
         self.families = tuple(dict.fromkeys(task.group for task in self.suite.tasks))
 
     def task(self, family: str) -> SuiteTask:
-        """The task that is tried, with the limit on replies."""
+        """Make the task that is tried, with the limit on replies."""
         task = self.tasks[f"{family}#{TASK}"]
         return task.model_copy(update={"task": task.task.model_copy(update={"max_iters": ITERATIONS})})
 
     def book(self, family: str) -> Playbook:
-        """A playbook that has learned from one run of the reference solution of the family's other task (simulated)."""
+        """Make a playbook that has learned from one run of the reference solution of the family's other task (simulated)."""
         book = Playbook(least_similarity=0)  # the arm is to see the lesson, however the request is worded
         episode = self.suite.episode(self.tasks[f"{family}#{TEACHER}"])
         teacher = ReActGenerator(
@@ -94,7 +94,7 @@ class Office:
 
 
 def schedule(agents: Sequence[str], arms: Sequence[str], families: Sequence[str]) -> Iterator[Planned]:
-    """All runs, agents in turns; each turn begins with another agent, and each family with another arm.
+    """Yield all runs, agents in turns; each turn begins with another agent, and each family with another arm.
 
     Examples:
         >>> [run.name for run in schedule(["plain", "ours"], ["with"], ["label"])]
@@ -176,7 +176,7 @@ def replay(
 
 
 def figures(runs: Sequence[RecordedRun], wrong: Mapping[str, int]) -> dict[str, Any]:
-    """What came out, by agent and arm, and what the lesson did to each agent; `wrong` counts wrong rows by run."""
+    """Say what came out, by agent and arm, and what the lesson did to each agent; `wrong` counts wrong rows by run."""
     found: dict[str, Any] = {"runs": len(runs), "lessons": "mined from a simulated run", "agents": {}}
     by_name = {run.name: run for run in runs}
     for agent in AGENTS:
@@ -232,7 +232,7 @@ def figures(runs: Sequence[RecordedRun], wrong: Mapping[str, int]) -> dict[str, 
 
 
 def _runs_of(by_name: dict[str, RecordedRun], agent: str, arm: str) -> dict[str, RecordedRun]:
-    """Family to run."""
+    """Return family to run."""
     found = ((re.fullmatch(rf"{agent}/{arm}/(.+)#\d+", name), run) for name, run in by_name.items())
     return {match[1]: run for match, run in found if match is not None}
 
@@ -252,7 +252,7 @@ def _arm(runs: Sequence[RecordedRun], wrong: Mapping[str, int]) -> dict[str, Any
 
 
 def _difference(before: dict[str, RecordedRun], after: dict[str, RecordedRun]) -> dict[str, Any]:
-    """How many more tasks were solved after, of those that both have, with the paired interval of 95 %, in tasks."""
+    """Count how many more tasks were solved after, of those that both have, with the paired interval of 95 %, in tasks."""
     families = [family for family in before if family in after]
     if not families:
         return {}
@@ -269,7 +269,7 @@ def _difference(before: dict[str, RecordedRun], after: dict[str, RecordedRun]) -
 
 
 def table(found: dict[str, Any]) -> Table:
-    """The figures for a person."""
+    """Show the figures to a person."""
     made = Table(title=f"office, task 3 of each family, {found['model']} (lessons from simulated runs)")
     for name in ("agent", "without", "with", "more with [95 %]", "s a run", "to plain"):
         made.add_column(name)
@@ -289,7 +289,7 @@ def table(found: dict[str, Any]) -> Table:
 
 @contextmanager
 def own_server() -> Generator[str]:
-    """The installed model behind `examples/model_server.py`, for as long as the block runs; gives its address.
+    """Serve the installed model by `examples/model_server.py` for as long as the block runs, and yield its address.
 
     Raises:
         RecordingError: Model or engine is not installed, or the server did not start.
@@ -315,7 +315,7 @@ def own_server() -> Generator[str]:
 
 
 def answers(url: str) -> bool:
-    """Whether a server is there."""
+    """Check whether a server is there."""
     try:
         return bool(model_at(url))
     except RecordingError:
@@ -323,7 +323,7 @@ def answers(url: str) -> bool:
 
 
 def model_at(url: str) -> str:
-    """The name of the model that a server has.
+    """Ask for the name of the model that a server has.
 
     Raises:
         RecordingError: There is no server.
@@ -336,7 +336,7 @@ def model_at(url: str) -> str:
 
 
 def chosen(text: str, known: Sequence[str], what: str) -> list[str]:
-    """Some of the known names, in their order; all for an empty text.
+    """Choose some of the known names, in their order; all for an empty text.
 
     Raises:
         RecordingError: One is unknown.
@@ -383,7 +383,7 @@ def measure(given: argparse.Namespace, console: Console) -> dict[str, Any]:
 def carried_out(
     measure: Callable[[argparse.Namespace, Console], dict[str, Any]], given: argparse.Namespace, console: Console
 ) -> dict[str, Any] | int:
-    """The figures, or the exit code of what went wrong, which is said."""
+    """Return the figures, or the exit code of what went wrong, which is said."""
     try:
         return measure(given, console)
     except RecordingError as error:

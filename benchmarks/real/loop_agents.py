@@ -31,7 +31,7 @@ class Model(Protocol):
     """Answers the requests of one run: a server or a recording."""
 
     def ask(self, request: Request) -> Exchange:
-        """The reply to one request."""
+        """Return the reply to one request."""
         ...
 
 
@@ -47,7 +47,7 @@ class ModelEngine:
         self.model = model
 
     def complete(self, request: lm15.Request) -> lm15.Response:
-        """The answer to one request."""
+        """Return the answer to one request."""
         found = self.model.ask(chat_request(request))
         if found.error:
             raise lm15.ContextLengthError(found.text)
@@ -61,18 +61,18 @@ class ModelEngine:
         )
 
     def stream(self, request: lm15.Request) -> Iterator[Any]:
-        """The whole answer, as the events of a stream."""
+        """Yield the whole answer, as the events of a stream."""
         yield from lm15.response_to_events(self.complete(request))
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ModelEngine:
         return self
 
 
 def chat_request(request: lm15.Request) -> Request:
-    """DSPy's request in the words of the chat API.
+    """Write DSPy's request in the words of the chat API.
 
     Raises:
         TypeError: It holds what is no text.
@@ -99,17 +99,17 @@ def chat_request(request: lm15.Request) -> Request:
 
 
 def language_model(model: Model, **settings: Any) -> dspy.LM:
-    """A model for DSPy: no cache, no second try."""
+    """Make a model for DSPy: no cache, no second try."""
     return dspy.LM("openai/local", engine=ModelEngine(model), cache=False, num_retries=0, **SETTINGS | settings)
 
 
 def lessons_for(episode: Episode, book: Playbook | None) -> str:
-    """What the playbook shows for a task, as text; empty without one."""
+    """Return what the playbook shows for a task, as text; empty without one."""
     return render_bullets(book.retrieve_for(episode.task, episode.registry.schema_hashes)) if book is not None else ""
 
 
 def with_lessons(episode: Episode, book: Playbook | None) -> str:
-    """The task with its lessons before it, for agents that have no memory."""
+    """Write the task with its lessons before it, for agents that have no memory."""
     lessons, task = lessons_for(episode, book), episode.task.text
     return f"Lessons from earlier tasks:\n{lessons}\n\nThe task: {task}" if lessons else task
 
@@ -117,7 +117,7 @@ def with_lessons(episode: Episode, book: Playbook | None) -> str:
 def ended(
     episode: Episode, reason: TerminationReason, answer: Any = None, calls: tuple[ReasoningStep, ...] = ()
 ) -> TaskOutput:
-    """The outcome of a run of an agent that is not ours, for the suite's score."""
+    """Make the outcome of a run of an agent that is not ours, for the suite's score."""
     return TaskOutput(
         task_id=episode.task.task_id,
         run_id="",
@@ -129,7 +129,7 @@ def ended(
 
 
 def ours(suite: Suite, episode: Episode, model: Model, book: BulletSource | None, **settings: Any) -> TaskOutput:
-    """`ReActGenerator` as it is, without settings of its own unless some are given."""
+    """Run `ReActGenerator` as it is, without settings of its own unless some are given."""
     agent = ReActGenerator(
         signature_of(suite),
         tools=episode.registry,
@@ -140,12 +140,12 @@ def ours(suite: Suite, episode: Episode, model: Model, book: BulletSource | None
 
 
 def bound(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -> TaskOutput:
-    """Ours, with replies that are bound to a schema."""
+    """Run ours, with replies that are bound to a schema."""
     return ours(suite, episode, model, book, replies="bound")
 
 
 def plans(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -> TaskOutput:
-    """Ours, with the plans of its lessons as one call, each of them released."""
+    """Run ours, with the plans of its lessons as one call, each of them released."""
     for bullet in book.bullets if book is not None else ():
         with suppress(PlaybookError):
             book.review.release(bullet.id, author="benchmark")
@@ -153,7 +153,7 @@ def plans(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -
 
 
 def react_v2(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -> TaskOutput:
-    """DSPy's own loop; only a `submit` of its own accord counts as an end, as with the others."""
+    """Run DSPy's own loop; only a `submit` of its own accord counts as an end, as with the others."""
     limit, history = episode.task.max_iters or ITERATIONS, dspy.History(messages=[])
     agent = dspy.ReActV2(signature_of(suite), tools=[for_dspy(tool) for tool in episode.registry], max_iters=limit)
     try:
@@ -172,7 +172,7 @@ class FirstReply:
         self.model, self.used = model, False
 
     def ask(self, request: Request) -> Exchange:
-        """The model's reply, once."""
+        """Return the model's reply, once."""
         if self.used:
             return Exchange(key="", request=request, error=CONTEXT, text="one turn is all there is", seconds=0)
         self.used = True
@@ -180,14 +180,14 @@ class FirstReply:
 
 
 def for_dspy(tool: Tool) -> Any:
-    """A tool as DSPy takes it: a function that it reads itself, or one with its schema."""
+    """Convert a tool to what DSPy takes: a function that it reads itself, or one with its schema."""
     if any(part.kind is part.VAR_KEYWORD for part in inspect.signature(tool.func).parameters.values()):
         return dspy.Tool(tool.func, name=tool.name, desc=tool.description, args=tool.schema.get("properties", {}))
     return tool.func
 
 
 def calls_of(history: dspy.History) -> tuple[ReasoningStep, ...]:
-    """The calls in DSPy's history, but for the one that ends it."""
+    """Return the calls in DSPy's history, but for the one that ends it."""
     turns = enumerate((message.get("tool_calls") for message in history.messages), 1)
     return tuple(
         ReasoningStep(
@@ -216,7 +216,7 @@ The result of the call is told to you, then you make the next one. When the task
 
 
 def plain(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -> TaskOutput:
-    """A growing chat: signatures in the system message, the one call of each turn, results as they are."""
+    """Run a growing chat: signatures in the system message, the one call of each turn, results as they are."""
     tools = {tool.name: tool for tool in episode.registry}
     catalogue = "\n".join(signature_line(tool) for tool in tools.values())
     messages = [
@@ -238,14 +238,14 @@ def plain(suite: Suite, episode: Episode, model: Model, book: Playbook | None) -
 
 
 def signature_line(tool: Tool) -> str:
-    """A tool in one line: ``name(argument, argument?): description``."""
+    """Write a tool in one line: ``name(argument, argument?): description``."""
     needed = tool.schema.get("required", [])
     arguments = ", ".join(name if name in needed else f"{name}?" for name in tool.schema.get("properties", {}))
     return f"{tool.name}({arguments}): {inspect.cleandoc(tool.description)}"
 
 
 def first_call(text: str) -> tuple[str, dict[str, Any]]:
-    """The tool and the arguments in a reply; an empty name where it holds no such object.
+    """Find the tool and the arguments in a reply; an empty name where it holds no such object.
 
     Examples:
         >>> first_call('Sure: {"tool": "get_order", "args": {"order_id": "o-1"}} and more')
@@ -261,7 +261,7 @@ def first_call(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def result_of(tools: dict[str, Tool], name: str, args: dict[str, Any]) -> str:
-    """What a call gives, as the model reads it; what went wrong is a result too."""
+    """Return what a call gives, as the model reads it; what went wrong is a result too."""
     if name not in tools:
         return f"Error: there is no tool {name!r}." if name else "Error: reply with one JSON object."
     try:

@@ -73,7 +73,8 @@ class RecordedRun(BaseModel, frozen=True, extra="forbid"):
 
 
 def commit() -> str:
-    """The commit of this folder, with ``-dirty`` where files but recordings differ from it; empty where it is no clone."""
+    """Name the commit of this folder, with ``-dirty`` where files but recordings differ from it; empty where it is no
+    clone."""
     names, differs = (
         ("rev-parse", "--short", "HEAD"),
         ("diff", "--quiet", "HEAD", "--", ":/", ":(top,exclude)*.jsonl.gz"),
@@ -86,7 +87,7 @@ def commit() -> str:
 
 
 def key_of(request: Request) -> str:
-    """A hash of what was sent; the order of keys does not matter, nor where the files of a traceback lie.
+    """Hash what was sent; the order of keys does not matter, nor where the files of a traceback lie.
 
     `dspy.ReActV2` puts the tracebacks of its tools into its prompt, with the folders of the machine that it runs on.
 
@@ -183,7 +184,7 @@ class LiveModel:
         self.problem: RecordingError | None = None
 
     def ask(self, request: Request) -> Exchange:
-        """The reply to a request.
+        """Return the reply to a request.
 
         Raises:
             RecordingError: The server cannot be reached, or failed.
@@ -215,7 +216,7 @@ class LiveModel:
         }
 
     def _refused(self, error: urllib.error.HTTPError) -> dict[str, Any]:
-        """A prompt that is too long is the run's own affair; any other refusal is not."""
+        """Return a prompt that is too long as the run's own affair; any other refusal is not."""
         with error:
             said = error.read().decode("utf-8", "replace")
         try:
@@ -242,7 +243,7 @@ class ReplayedModel:
         self.problem: RecordingError | None = None
 
     def ask(self, request: Request) -> Exchange:
-        """The recorded reply to a request.
+        """Return the recorded reply to a request.
 
         Raises:
             RecordingError: The recording has another one there; it says what differs.
@@ -276,7 +277,7 @@ class ReplayedModel:
 
 
 def difference(recorded: Request, now: Request) -> str:
-    """What two requests differ in, in words: the first message that differs, and what stands there.
+    """Say what two requests differ in: the first message that differs, and what stands there.
 
     Examples:
         >>> difference({"messages": [], "max_tokens": 10}, {"messages": [], "max_tokens": 20})

@@ -127,7 +127,7 @@ class Subject:
         return list(dict.fromkeys(self.tasks[name].group for name in self.tried))
 
     def of(self, families: Sequence[str], names: Sequence[str]) -> list[str]:
-        """Those of some tasks that are of some families."""
+        """Choose those of some tasks that are of some families."""
         return [name for name in names if self.tasks[name].group in families]
 
     @cached_property
@@ -138,7 +138,7 @@ class Subject:
         return {task.id: task for task in suite.tasks}, suite, choose_model(name, suite)
 
     def shown(self, name: str) -> Seen:
-        """The teacher's run of a task."""
+        """Return the teacher's run of a task."""
         tasks, suite, choice = self.teacher
         episode = suite.episode(tasks[name])
         agent = ReActGenerator(signature_of(suite), tools=episode.registry, lm=choice.lm_for(0), policy=choice.policy)
@@ -197,7 +197,7 @@ class Subject:
         agent.learn(seen.output, seen.feedback, group=seen.task.group)
 
     def source(self, arm: str, task: SuiteTask) -> Any:
-        """What an arm remembers."""
+        """Return what an arm remembers."""
         match arm:
             case "demonstrations" | "plans":
                 return self.book
@@ -247,13 +247,13 @@ class Subject:
 
 
 def limited(task: SuiteTask) -> SuiteTask:
-    """A task with the limit on replies."""
+    """Return a task with the limit on replies."""
     limit = min(task.task.max_iters or ITERATIONS, ITERATIONS)
     return task.model_copy(update={"task": task.task.model_copy(update={"max_iters": limit})})
 
 
 def schedule(arms: Sequence[str], tried: Sequence[str]) -> Iterator[Planned]:
-    """All test runs: arms take turns of ten tasks, so that the machine's load falls on all alike."""
+    """Yield all test runs: arms take turns of ten tasks, so that the machine's load falls on all alike."""
     for turn, start in enumerate(range(0, len(tried), TURN)):
         first = turn % max(1, len(arms))
         for arm in (*arms[first:], *arms[:first]):
@@ -277,7 +277,7 @@ class Study:
         self.missing: list[str] = []
 
     def one(self, planned: Planned) -> Seen | None:
-        """A run, recorded or made now; None when it is missing and there is no model, or no time.
+        """Return a run, recorded or made now; None when it is missing and there is no model, or no time.
 
         Where there is a model, a run that asks something else than was recorded is made again.
         """
@@ -318,7 +318,7 @@ class Study:
                 advance()
 
     def run(self, arms: Sequence[str], families: Sequence[str], progress: Progress) -> None:
-        """Everything that is asked for, training first where an arm needs it."""
+        """Make everything that is asked for, training first where an arm needs it."""
         tried = self.subject.of(families, self.subject.tried)
         planned = list(schedule([arm for arm in arms if arm != "taught"], tried))
         bar = progress.add_task("", total=len(planned))
@@ -339,7 +339,7 @@ class Study:
 
 
 def figures(runs: dict[str, RecordedRun]) -> dict[str, Any]:
-    """By arm: how many tasks were solved, what a run took, and by how many points each is ahead of others."""
+    """Say by arm how many tasks were solved, what a run took, and by how many points each is ahead of others."""
     by_arm: dict[str, dict[str, RecordedRun]] = {}
     for name, run in runs.items():
         arm, _, task = name.partition("/")
@@ -375,7 +375,7 @@ def _arm(runs: Sequence[RecordedRun]) -> dict[str, Any]:
 
 
 def _points(before: dict[str, RecordedRun], after: dict[str, RecordedRun]) -> dict[str, Any]:
-    """How many points more were solved, of the tasks that both have; families are drawn as a whole."""
+    """Count how many points more were solved, of the tasks that both have; families are drawn as a whole."""
     tasks = [task for task in before if task in after]
     was, now = ([float(side[task].ending.solved) for task in tasks] for side in (before, after))
     estimate = paired_difference(was, now, [task.partition("#")[0] for task in tasks], binary=True).estimate
@@ -384,7 +384,7 @@ def _points(before: dict[str, RecordedRun], after: dict[str, RecordedRun]) -> di
 
 
 def table(found: dict[str, Any]) -> Table:
-    """The figures for a person."""
+    """Show the figures to a person."""
     made = Table(title=f"{found['suite']}, {found['model']}")
     for name in ("arm", "solved", "more than none, points [95 %]", "requests a run", "tokens a run"):
         made.add_column(name)

@@ -33,7 +33,7 @@ VARIANTS = ("dense", "words", "plain fusion", "fusion, different sequences", "wi
 
 
 def both(book: Playbook, task: BenchTask, filters: Filters) -> tuple[Ranking, Ranking]:
-    """The bullets that are near a task by meaning, and by words."""
+    """Find the bullets that are near a task by meaning, and by words."""
     index, asked = book._state.index, book._state.index.masked(task.query)
     found = index.candidates(asked, index.query_vector(asked), book._state.bullets.allowing(filters, None, None))
     by_meaning = sorted((s.dense_rank, s.number, s.cosine) for s in found if s.dense_rank is not None)
@@ -43,7 +43,7 @@ def both(book: Playbook, task: BenchTask, filters: Filters) -> tuple[Ranking, Ra
 
 
 def hits(book: Playbook, task: BenchTask, filters: Filters) -> dict[str, bool]:
-    """Whether each variant finds the task's own multiset of tools among three."""
+    """Check whether each variant finds the task's own multiset of tools among three."""
     wanted = sequence_key(task.tools)
     dense, words = both(book, task, filters)
     plain = [scored.number for scored in fuse(dense, words, k=60)]
@@ -73,7 +73,7 @@ class Rankings(NamedTuple):
 
 
 def rankings(tasks: Sequence[BenchTask]) -> tuple[Playbook, dict[str, list[Rankings]]]:
-    """For each guard, the rankings of every task."""
+    """Rank every task, for each guard."""
     book = playbook_of(tasks, MiniLMEmbedder())
     found = dict[str, list[Rankings]]()
     for guard in ("task", "group"):
@@ -86,7 +86,7 @@ def rankings(tasks: Sequence[BenchTask]) -> tuple[Playbook, dict[str, list[Ranki
 
 
 def with_constants(book: Playbook, found: dict[str, list[Rankings]], constants: Constants) -> dict[str, float]:
-    """Hit@3 under both guards, percent."""
+    """Return hit@3 under both guards, percent."""
     k, support, most = constants
     score: dict[str, float] = {}
     with mock.patch.object(ranking, "SUPPORT", support), mock.patch.object(ranking, "MAX_SUPPORT", most):
@@ -100,7 +100,7 @@ def with_constants(book: Playbook, found: dict[str, list[Rankings]], constants: 
 
 
 def chosen_elsewhere(sets: dict[str, Sequence[BenchTask]]) -> dict[str, Any]:
-    """The constants that each set would choose, by the mean of both guards, and what they do on every set."""
+    """Return the constants that each set would choose, by the mean of both guards, and what they do on every set."""
     measured: dict[str, dict[Constants, dict[str, float]]] = {}
     for name, tasks in sets.items():
         book, found = rankings(tasks)
@@ -115,7 +115,7 @@ def chosen_elsewhere(sets: dict[str, Sequence[BenchTask]]) -> dict[str, Any]:
 
 
 def examine(tasks: Sequence[BenchTask]) -> dict[str, Any]:
-    """All variants under both guards."""
+    """Examine all variants under both guards."""
     book = playbook_of(tasks, MiniLMEmbedder())
     report: dict[str, Any] = {}
     for guard in ("task", "group"):

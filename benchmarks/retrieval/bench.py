@@ -102,12 +102,12 @@ def read_tasks(path: str | Path) -> list[BenchTask]:
 
 
 def suite_tasks(suite: Suite) -> list[BenchTask]:
-    """A suite's own tasks as benchmark tasks."""
+    """Convert a suite's own tasks to benchmark tasks."""
     return [BenchTask(id=t.id, query=t.task.text, tools=list(changing(suite, t)), group=t.group) for t in suite.tasks]
 
 
 def playbook_of(tasks: Sequence[BenchTask], embedder: Embedder) -> Playbook:
-    """One bullet per task, from its text and its calls."""
+    """Make one bullet per task, from its text and its calls."""
     playbook = Playbook(embedder=embedder, screen=None)  # what comes is measured, not what is held
     fill(playbook, tasks)
     return playbook
@@ -181,7 +181,7 @@ class Remembering:
 
 
 def rank(playbook: Playbook, task: BenchTask, guard: str, on_query: Callable[[], None] = lambda: None) -> int | None:
-    """The position of the first bullet with the task's own tools, None when none came."""
+    """Return the position of the first bullet with the task's own tools, None when none came."""
     left_out = Filters(exclude_tasks=(task.id,), exclude_groups=(task.group,) if guard == "group" else ())
     wanted = sequence_key(task.tools)
     found = [bullet.key for bullet in playbook.retrieve(task.query, filters=left_out)]

@@ -33,7 +33,7 @@ from benchmarks.retrieval.turns import CHANGES, CONVERSATIONS, calls, changing
 
 
 def tools_of(runs: list[TaskOutput], reads: set[str]) -> list[Tool]:
-    """A tool for each name in some runs, which gives the recorded answers in their order."""
+    """Make a tool for each name in some runs, which gives the recorded answers in their order."""
     answers: dict[str, deque[str]] = defaultdict(deque)
     names: dict[str, dict[str, None]] = defaultdict(dict)
     for step in (step for run in runs for step in run.structured_trace):
@@ -55,7 +55,7 @@ def _tool(name: str, arguments: list[str], answers: deque[str], read_only: bool)
 
 
 def hold(book: Playbook, runs: list[TaskOutput], reads: set[str], learned: tuple[int, ...] = (0, 1)) -> None:
-    """A chat with one message for each run, of which some are learned from."""
+    """Hold a chat with one message for each run, of which some are learned from."""
     replies: list[str] = []
     for run in runs:
         replies += [decision(step.tool_name, step.thought, **step.tool_args) for step in run.structured_trace]
@@ -69,7 +69,7 @@ def hold(book: Playbook, runs: list[TaskOutput], reads: set[str], learned: tuple
 
 
 def private(run: TaskOutput, others: list[TaskOutput]) -> set[str]:
-    """Words of a message that are its speaker's own: no word of the language, and in no other message or answer."""
+    """Find words of a message that are its speaker's own: no word of the language, and in no other message or answer."""
     said = set(re.findall(r"\w{3,}", run.task.inputs["task"].lower()))
     elsewhere = " ".join(
         [o.task.inputs["task"] for o in others] + [s.observation for o in others for s in o.structured_trace]

@@ -114,7 +114,7 @@ class Decided:
 
 
 def workbench(data: Path, run: str) -> list[Decided]:
-    """One model's recorded runs."""
+    """Read one model's recorded runs."""
     suite = load_suite(f"workbench:{data / 'workbench'}", toolkits="all" if run.endswith("_all") else "domains")
     choice = choose_model(f"recorded:{run}", suite)
     train, test = ([task for task in half if choice.knows(task)] for half in halves(suite.tasks))
@@ -140,7 +140,7 @@ def workbench(data: Path, run: str) -> list[Decided]:
 
 
 def airline(data: Path) -> list[Decided]:
-    """GPT-4o's conversations; each task was tried four times."""
+    """Read GPT-4o's conversations; each task was tried four times."""
     lines = (data / "tau_airline_runs" / "runs.jsonl").read_text(encoding="utf-8").splitlines()
     runs = [json.loads(line) for line in lines]
     tasks = sorted({run["task_id"] for run in runs})
@@ -188,7 +188,7 @@ class _Task:
 
 
 def _asked(run: dict[str, Any]) -> str:
-    """What the user said first."""
+    """Return what the user said first."""
     return next(message["content"] for message in run["traj"] if message["role"] == "user")
 
 
@@ -206,7 +206,7 @@ def holds(lesson: PlaybookBullet, wanted: Sequence[str]) -> bool:
 
 
 def figures(decided: Sequence[Decided], memory: str) -> dict[str, Any]:
-    """What could have been won, and what it could have cost."""
+    """Return what could have been won, and what it could have cost."""
     right = [any(holds(bullet, one.task.wanted) for bullet in one.shown[memory]) for one in decided]
     misled = [bool(one.shown[memory]) and not found for one, found in zip(decided, right, strict=True)]
     report: dict[str, Any] = {}
@@ -220,7 +220,7 @@ def figures(decided: Sequence[Decided], memory: str) -> dict[str, Any]:
 
 
 def everything(data: Path) -> Iterator[tuple[str, Callable[[], list[Decided]]]]:
-    """The recorded models."""
+    """Yield the recorded models."""
     for run in RUNS:
         yield f"WorkBench, {run}", lambda run=run: workbench(data, run)
     yield "airline, gpt-4o", lambda: airline(data)

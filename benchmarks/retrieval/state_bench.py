@@ -42,7 +42,7 @@ Shown = Sequence[tuple[frozenset[str], str]]
 
 
 def personal(value: Any, name: str = "") -> Iterator[str]:
-    """The values of a customer in an answer."""
+    """Yield the values of a customer in an answer."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from personal(item, key)
@@ -54,7 +54,7 @@ def personal(value: Any, name: str = "") -> Iterator[str]:
 
 
 def remembering(model: MiniLMEmbedder) -> CallableEmbedder:
-    """The same embedder, which embeds a text once for all books."""
+    """Wrap the embedder so that it embeds a text once for all books."""
     known: dict[str, Any] = {}
 
     def embed(texts: Sequence[str]) -> Any:
@@ -91,18 +91,18 @@ class Measured:
         self.vectors: Any = self.embedder.embed(self.asked)
 
     def book(self, runs: Sequence[Sequence[TaskOutput]]) -> Playbook:
-        """A playbook that has learned from some conversations."""
+        """Make a playbook that has learned from some conversations."""
         book = Playbook(embedder=self.embedder)
         learn(book, runs, self.reads, self.reflector)
         return book
 
     def nearest(self, text: str, but: int = -1) -> list[int]:
-        """The conversations whose first messages are most alike."""
+        """Find the conversations whose first messages are most alike."""
         near = np.asarray(self.embedder.embed([text])[0]) @ self.vectors.T
         return [int(n) for n in np.argsort(-near) if n != but][:K]
 
     def left_out(self) -> dict[str, list[float]]:
-        """Whether the changing calls of a conversation are shown by a memory of all others."""
+        """Say whether the changing calls of a conversation are shown by a memory of all others."""
         found: dict[str, list[float]] = {"ours": [], "exprag": []}
         for number, tools in enumerate(track(self.wanted, self.domain.name, console=Console(stderr=True))):
             if tools:
@@ -114,7 +114,7 @@ class Measured:
         return found
 
     def demanded(self) -> dict[str, Any]:
-        """By memory, whether what test tasks demand is shown, and the tokens of what is shown."""
+        """Say by memory whether what test tasks demand is shown, and the tokens of what is shown."""
         episodes = [(tools, "\n".join(f"{c['name']}({json.dumps(c['arguments'])})" for c in calls(talk)))
                     for tools, talk in zip(self.wanted, self.talks, strict=True)]  # fmt: skip
         book = self.book(self.runs)
@@ -141,7 +141,7 @@ class Measured:
         }
 
     def leaks(self) -> tuple[list[str], int]:
-        """Values of customers that stand in a lesson, and how many lessons there are."""
+        """Find values of customers that stand in a lesson, and count the lessons."""
         values = {value for talk in self.talks for call in calls(talk) for value in personal(call["result"])}
         with self.book(self.runs) as book:
             kept = "\n".join(f"{render_bullet(b)} {b.model_dump_json()}" for b in book.bullets).lower()
@@ -149,7 +149,7 @@ class Measured:
 
 
 def interval(values: Sequence[float]) -> dict[str, float]:
-    """A share in percent, with its interval."""
+    """Return a share in percent, with its interval."""
     found = share(values, [str(n) for n in range(len(values))])
     return {name: 100 * getattr(found, name) for name in ("value", "low", "high")}
 

@@ -41,7 +41,7 @@ ALIKE = 0.5
 
 
 def learned_from_recordings(suite: Suite, data: Path) -> dict[str, Any]:
-    """What real conversations teach for tasks that are not among them."""
+    """Say what real conversations teach for tasks that are not among them."""
     lines = (data / "tau_airline_runs" / "runs.jsonl").read_text(encoding="utf-8").splitlines()
     runs = [json.loads(line) for line in lines]
     recorded = {run["task_id"]: run["info"]["task"]["instruction"] for run in runs}
@@ -77,7 +77,7 @@ def learned_from_recordings(suite: Suite, data: Path) -> dict[str, Any]:
 
 
 def _same_task(suite: Suite, instruction: str) -> Any:
-    """The task of tau2 that a recorded one became: the same user, and the most words alike."""
+    """Find the task of tau2 that a recorded one became: the same user, and the most words alike."""
     words = instruction.lower().split()
     near = [
         (SequenceMatcher(None, words, task.task.text.lower().split(), autojunk=False).ratio(), task)

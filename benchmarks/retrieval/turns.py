@@ -35,17 +35,17 @@ CONVERSATIONS = 20
 
 
 def calls(run: dict[str, Any]) -> list[str]:
-    """Names of all calls of a recorded conversation."""
+    """Return the names of all calls of a recorded conversation."""
     return [call["function"]["name"] for message in run["traj"] for call in message.get("tool_calls") or ()]
 
 
 def changing(output: Any) -> list[str]:
-    """The calls of a run that changed something."""
+    """Return the calls of a run that changed something."""
     return [step.tool_name for step in output.structured_trace if step.changes_state and step.outcome == "success"]
 
 
 def reads_only(solved: list[dict[str, Any]], reads: set[str]) -> dict[str, Any]:
-    """Strategies that only read: what they say, and whether their run was to change something."""
+    """Count Strategies that only read: what they say, and whether their run was to change something."""
     wrong, silent, found = list[str](), list[str](), 0
     for run in solved:
         with Playbook() as book:
@@ -64,7 +64,7 @@ def reads_only(solved: list[dict[str, Any]], reads: set[str]) -> dict[str, Any]:
 
 
 def second_requests(solved: list[dict[str, Any]], reads: set[str]) -> dict[str, Any]:
-    """Whether the second request's lesson is found."""
+    """Say whether the second request's lesson is found."""
     single = [run for run in solved if len(read_requests(run["traj"], read_only=reads)) == 1]
     single = [run for run in single if changing(read_requests(run["traj"], read_only=reads)[0])]
     pairs = [(a, b) for a, b in permutations(single, 2) if a["task_id"] != b["task_id"]]

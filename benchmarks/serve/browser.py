@@ -17,7 +17,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def chromium() -> str:
-    """The path of the installed Chromium.
+    """Return the path of the installed Chromium.
 
     Raises:
         SystemExit: None is installed.

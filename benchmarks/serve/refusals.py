@@ -58,7 +58,7 @@ MAKING = ("chat", "learn", "serve")
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens at."""
+    """Find a port of this machine that nobody listens at."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
@@ -66,7 +66,7 @@ def free_port() -> int:
 
 @contextmanager
 def live_server() -> Iterator[int]:
-    """The port of a server that has one model, and tells so."""
+    """Run a server that has one model, and tells so, and yield its port."""
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:
@@ -104,7 +104,7 @@ def books(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def full_disk(folder: Path) -> Iterator[bool]:
-    """A playbook on a file system without room, where this machine lets us make one."""
+    """Make a playbook on a file system without room, where this machine lets us make one."""
     place = folder / "full"
     place.mkdir()
     made = (
@@ -135,7 +135,7 @@ def suppress_full() -> Iterator[None]:
 
 
 def asked(folder: Path, command: Sequence[str]) -> tuple[int | None, str, float]:
-    """Exit code, what was said and the seconds of one command; no code where it goes on after 20 s."""
+    """Return exit code, what was said and the seconds of one command; no code where it goes on after 20 s."""
     kept = {name: value for name, value in os.environ.items() if "KEY" not in name and not name.startswith("ACE_")}
     environment = kept | {"COLUMNS": "200", "HF_HUB_OFFLINE": "1", "XDG_CONFIG_HOME": str(folder)}
     begun = time.monotonic()
@@ -150,7 +150,7 @@ def asked(folder: Path, command: Sequence[str]) -> tuple[int | None, str, float]
 
 
 def cases(port: int, live: int, full: bool) -> Iterator[tuple[str, str, tuple[str, ...], str]]:
-    """Command, what is wrong, the words of the command, and what it has to say."""
+    """Yield the command, what is wrong, the words of the command, and what it has to say."""
     for name, words in COMMANDS.items():
         for wrong, (model, says) in MODELS.items() if name != "serve" else ():
             book = ("--playbook", "new.db") if name == "learn" else ()

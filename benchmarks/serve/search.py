@@ -43,7 +43,7 @@ WATCH = """() => {
 
 
 def filled(path: Path, count: int) -> None:
-    """A book of `count` lessons, with vectors under the real embedder's name."""
+    """Make a book of `count` lessons, with vectors under the real embedder's name."""
     random = np.random.default_rng(0)
     centres = random.standard_normal((300, 384)).astype(np.float32)
 
@@ -57,7 +57,7 @@ def filled(path: Path, count: int) -> None:
 
 
 def typed(page: Page, text: str) -> list[float]:
-    """Milliseconds from each key press to its painted list."""
+    """Measure milliseconds from each key press to its painted list."""
     page.fill("input[type=search]", text)
     page.wait_for_timeout(700)
     page.evaluate("window.painted.length = 0")

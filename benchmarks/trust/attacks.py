@@ -32,14 +32,14 @@ EMBEDDER = MiniLMEmbedder()
 
 
 def shown(run: Planted) -> bool:
-    """Whether an empty book shows anything after it has learned from the run."""
+    """Check whether an empty book shows anything after it has learned from the run."""
     with Playbook(embedder=EMBEDDER) as book:
         Learner(book).learn_from_traces([run.messages], [True], read_only=run.reads)
         return any(bullet.stage in SHOWN_STAGES for bullet in book.bullets)
 
 
 def left(runs: Iterable[Planted]) -> dict[str, Any]:
-    """The share of runs whose lessons are shown, with its interval, by wording and world."""
+    """Return the share of runs whose lessons are shown, with its interval, by wording and world."""
     rows = [(run, shown(run)) for run in runs]
     parts: dict[str, list[bool]] = defaultdict(list)
     for run, found in rows:

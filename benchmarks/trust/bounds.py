@@ -33,7 +33,7 @@ PIECES = (
 
 
 def texts() -> dict[str, str]:
-    """Each text by what it is made of."""
+    """Return each text by what it is made of."""
     made = {repr(piece): (piece * (SIZE // len(piece) + 1))[:SIZE] for piece in PIECES}
     made["an object of many keys"] = json.dumps({f"key_{number}": f"v{number}" for number in range(40_000)})[:SIZE]
     made["a list of ids"] = json.dumps([f"W-{number}" for number in range(100_000)])[: SIZE - 1]
@@ -43,7 +43,7 @@ def texts() -> dict[str, str]:
 
 
 def run_of(task: str, argument: str, answer: str) -> list[dict[str, Any]]:
-    """A run that reads an order and ships it, as messages."""
+    """Make a run that reads an order and ships it, as messages."""
     found: list[dict[str, Any]] = [{"role": "user", "content": task}]
     for number, (tool, said) in enumerate((("get_order", answer), ("ship_order", "ok"))):
         function = {"name": tool, "arguments": json.dumps({"order": argument})}
@@ -53,7 +53,7 @@ def run_of(task: str, argument: str, answer: str) -> list[dict[str, Any]]:
 
 
 def works(text: str) -> Iterator[tuple[str, Callable[[], object]]]:
-    """What is done with a text."""
+    """Yield what is done with a text."""
 
     def learn(*parts: str) -> Callable[[], object]:
         run, book = run_of(*parts), small_book()
@@ -72,12 +72,12 @@ def works(text: str) -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 def small_book() -> Playbook:
-    """An empty playbook whose embedder takes no time."""
+    """Make an empty playbook whose embedder takes no time."""
     return Playbook(embedder=CallableEmbedder("none", lambda texts: [[1.0]] * len(texts)))
 
 
 def measured(every: int = 1) -> dict[str, Any]:
-    """The longest times, of every `every`-th text."""
+    """Measure the longest times, of every `every`-th text."""
     took: list[tuple[float, str]] = []
     for name, text in track(list(texts().items())[::every], "a million characters", console=Console(stderr=True)):
         for work, do in works(text):

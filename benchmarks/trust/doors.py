@@ -55,7 +55,7 @@ class Poisoned:
 
 
 def given(data: Path) -> Iterator[Poisoned]:
-    """The poisoned memories, as a memory tool answers with them."""
+    """Yield the poisoned memories, as a memory tool answers with them."""
     for line in (data / "poisoned_memories" / "dev.jsonl").read_text(encoding="utf-8").split("\n"):
         if not line:
             continue
@@ -71,19 +71,19 @@ def given(data: Path) -> Iterator[Poisoned]:
 
 
 def quiet() -> Iterator[Poisoned]:
-    """The quiet ones."""
+    """Yield the quiet ones."""
     for row in json.loads(Path(__file__).with_name("quiet.json").read_text(encoding="utf-8")):
         calls = [(row["tool"], row["args"], row["answer"]), (row["action_tool"], row["action_args"], "done")]
         yield Poisoned(row["trigger"], row["lesson"], conversation(row["task"], calls), [row["tool"]])
 
 
 def clipped(text: str, words: int) -> str:
-    """The first words of a text."""
+    """Return the first words of a text."""
     return " ".join(text.split()[:words])
 
 
 def conversation(task: str, calls: list[tuple[str, dict[str, Any], str]]) -> list[dict[str, Any]]:
-    """A run as messages."""
+    """Write a run as messages."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": task}]
     for number, (tool, args, answer) in enumerate(calls):
         function = {"name": tool, "arguments": json.dumps(args)}
@@ -94,17 +94,17 @@ def conversation(task: str, calls: list[tuple[str, dict[str, Any], str]]) -> lis
 
 
 def shown_by(book: Playbook) -> set[str]:
-    """What the book shows without a review."""
+    """Return what the book shows without a review."""
     return {f"{b.trigger}\n{b.content}" for b in book.bullets if b.stage in SHOWN_STAGES}
 
 
 def empty() -> Playbook:
-    """A book that compares no meanings."""
+    """Make a book that compares no meanings."""
     return Playbook(embedder=CallableEmbedder("none", lambda texts: [[1.0]] * len(texts)))
 
 
 def by_reflection(poisoned: Poisoned) -> bool | None:
-    """Whether a model's lesson is shown; None when it is refused for its form."""
+    """Check whether a model's lesson is shown; None when it is refused for its form."""
     run = poisoned.run
     steps = list(range(1, len(run.structured_trace) + 1))
     lesson = {"section": "Strategies", "trigger": poisoned.trigger, "action": poisoned.lesson, "steps": steps}
@@ -116,7 +116,7 @@ def by_reflection(poisoned: Poisoned) -> bool | None:
 
 
 def by_feedback(poisoned: Poisoned) -> bool:
-    """Whether what somebody says of a failed run is shown."""
+    """Check whether what somebody says of a failed run is shown."""
     with empty() as book, empty() as without:
         Learner(book).learn(poisoned.run, Feedback(success=False, text=poisoned.lesson))
         Learner(without).learn(poisoned.run, Feedback(success=False))
@@ -124,7 +124,7 @@ def by_feedback(poisoned: Poisoned) -> bool:
 
 
 def by_import(poisoned: Poisoned, folder: Path) -> tuple[bool, bool]:
-    """Whether an imported lesson is shown, and whether its pin, its trust or a count was accepted."""
+    """Check whether an imported lesson is shown, and whether its pin, its trust or a count was accepted."""
     boast = PlaybookBullet(
         section="Strategies", trigger=poisoned.trigger, content=poisoned.lesson, stage="pinned", helpful_count=99,
         treated_successes=40, tool_success_rate=1.0, avg_iterations=1.0,

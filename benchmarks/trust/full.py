@@ -32,7 +32,7 @@ TEXT, PAGE, MOST = "Ana Miller", 4_096, 400
 
 @contextmanager
 def disk() -> Iterator[Path]:
-    """An empty disk of 4 MiB."""
+    """Make an empty disk of 4 MiB."""
     with tempfile.TemporaryDirectory() as name:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", name], check=True)
         try:

@@ -40,7 +40,7 @@ CHANGES = ("book_", "cancel_", "send_", "transfer_", "update_")
 
 
 def workbench(data: Path) -> Iterator[list[Insight]]:
-    """The lessons of each recorded run."""
+    """Yield the lessons of each recorded run."""
     suite = load_suite(f"workbench:{data / 'workbench'}", toolkits="domains")
     for name in RUNS:
         choice = choose_model(f"recorded:{name}", suite)
@@ -55,7 +55,7 @@ def workbench(data: Path) -> Iterator[list[Insight]]:
 
 
 def bfcl(_: Path) -> Iterator[list[Insight]]:
-    """The lessons of each reference solution."""
+    """Yield the lessons of each reference solution."""
     suite = load_suite("bfcl")
     for task in suite.tasks:
         episode = suite.episode(task)
@@ -64,7 +64,7 @@ def bfcl(_: Path) -> Iterator[list[Insight]]:
 
 
 def airline(data: Path) -> Iterator[list[Insight]]:
-    """The lessons of each request of the conversations that succeeded."""
+    """Yield the lessons of each request of the conversations that succeeded."""
     lines = (data / "tau_airline_runs" / "runs.jsonl").read_text(encoding="utf-8").split("\n")
     runs = [run for run in map(json.loads, filter(None, lines)) if run["reward"] == 1]
     names = {c["function"]["name"] for run in runs for m in run["traj"] for c in m.get("tool_calls") or ()}
@@ -76,7 +76,7 @@ def airline(data: Path) -> Iterator[list[Insight]]:
 
 
 def state_bench(data: Path, domain: str) -> Iterator[list[Insight]]:
-    """The lessons of each request of STATE-Bench's recorded conversations."""
+    """Yield the lessons of each request of STATE-Bench's recorded conversations."""
     talks = list(read_domain(data / "state_bench" / domain).train.values())
     runs, reads = runs_of(talks)
     tools = {call["name"] for talk in talks for call in calls(talk)}
@@ -95,7 +95,7 @@ SETS: dict[str, Callable[[Path], Iterator[list[Insight]]]] = {
 
 
 def runs_shown(found: Sequence[Sequence[Insight]]) -> dict[str, Any]:
-    """How many successful runs leave a plan that is shown after one run, and after a second one of another task.
+    """Count how many successful runs leave a plan that is shown after one run, and after a second one of another task.
 
     A run that waits and whose plan no other task has made says nothing about the second figure.
     """
@@ -115,7 +115,7 @@ def runs_shown(found: Sequence[Sequence[Insight]]) -> dict[str, Any]:
 
 
 def domains() -> dict[str, Any]:
-    """Twenty small domains: is the mined lesson shown, and the one that a model wrote?"""
+    """Ask in twenty small domains: is the mined lesson shown, and the one that a model wrote?"""
     rows = json.loads(Path(__file__).with_name("domains.json").read_text(encoding="utf-8"))
     held: dict[str, list[str]] = {"mined": [], "written": []}
     for row in rows:
@@ -136,7 +136,7 @@ def domains() -> dict[str, Any]:
 
 
 def messages_of(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """A run of a small domain as messages."""
+    """Write a run of a small domain as messages."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": row["task"]}]
     for number, call in enumerate(row["calls"]):
         function = {"name": call["tool"], "arguments": json.dumps(call["args"])}

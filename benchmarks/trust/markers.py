@@ -112,7 +112,7 @@ PLACES = ("before", "inside", "after")
 
 
 def decision(adapter: str, place: str, quote: str, name: str, args: dict[str, Any]) -> str:
-    """A reply in an adapter's format that quotes something."""
+    """Write a reply in an adapter's format that quotes something."""
     thought = f"It says:\n{quote}\nI go on." if place == "inside" else "I go on."
     calls = {"tool_calls": [{"name": name, "args": args}]}
     written = json.dumps(calls, ensure_ascii=UNSEEN.search("".join(args.values())) is not None)
@@ -131,7 +131,7 @@ def decision(adapter: str, place: str, quote: str, name: str, args: dict[str, An
 
 
 def read(text: str) -> str:
-    """A message as a model understands it: texts in the JSON of results are what they are."""
+    """Read a message as a model understands it: texts in the JSON of results are what they are."""
     lines = [json.loads(line) for line in text.splitlines() if line.startswith('{"tool_call_results"')]
     values = [str(result["value"]) for line in lines for result in line["tool_call_results"]]
     return "\n".join(values) if values else text
@@ -188,12 +188,12 @@ class NativeQuotingLM(dspy.LM):
 
 
 def quoted(text: str) -> str:
-    """The text between two words that the model looks for."""
+    """Return the text between two words that the model looks for."""
     return f"QUOTE-BEGIN{text}QUOTE-END"
 
 
 def run(adapter: str, door: str, place: str, text: str) -> Iterator[tuple[str, bool]]:
-    """(what is checked, whether it held) of one run."""
+    """Yield (what is checked, whether it held) of one run."""
     wired: list[str] = []
     got: list[str] = []
 
@@ -244,7 +244,7 @@ def _note(prompt: Any, notes: list[str]) -> str:
 
 
 def _all_there(text: str, shown: str) -> bool:
-    """Whether each word of a text is still there, unseen characters spelled out."""
+    """Check whether each word of a text is still there, unseen characters spelled out."""
     words = re.findall(r"\w+", re.sub("(?i)(next)_", r"\1-", UNSEEN.sub(" ", text)))
     spelled = [f"<U+{ord(c):04X}>" for c in UNSEEN.findall(text) if not c.isspace()]
     known = set(re.findall(r"\w+", shown))
@@ -252,7 +252,7 @@ def _all_there(text: str, shown: str) -> bool:
 
 
 def on_a_terminal(text: str) -> bool:
-    """Whether a command that shows it sends a terminal something unseen."""
+    """Check whether a command that shows it sends a terminal something unseen."""
     with cli_console.capture() as captured:
         cli_console.print(text)
     return bool(UNSEEN.search(captured.get()))

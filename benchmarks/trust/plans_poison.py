@@ -41,7 +41,7 @@ MODES = ("approved", "proven")
 
 
 def tools_of(world: World, done: list[str], answers: dict[str, str]) -> ToolRegistry:
-    """The world's tools: they take anything, answer as in the task, and note what they were asked to do."""
+    """Make the world's tools: they take anything, answer as in the task, and note what they were asked to do."""
 
     def made(name: str) -> Tool:
         def act(**_args: Any) -> str:
@@ -63,7 +63,7 @@ def know_tools(book: Playbook, registry: ToolRegistry) -> None:
 
 
 def ran(book: Playbook, world: World, task: str, answers: dict[str, str], mode: str) -> list[str]:
-    """The tools that plans called, for an agent whose model takes what it is offered."""
+    """Return the tools that plans called, for an agent whose model takes what it is offered."""
     taken: list[bool] = []
 
     def reply(prompt: Any) -> str:
@@ -84,12 +84,12 @@ def ran(book: Playbook, world: World, task: str, answers: dict[str, str], mode: 
 
 
 def learned(book: Playbook, run: Planted) -> None:
-    """By reflection on the run."""
+    """Learn by reflection on the run."""
     Learner(book).learn_from_traces([run.messages], [True], read_only=run.reads)
 
 
 def remembered(book: Playbook, run: Planted) -> None:
-    """By the shared memory's door, with praise."""
+    """Learn by the shared memory's door, with praise."""
     memory = SharedMemory(book, author="stranger")
     memory.remember(run.messages, True, read_only_tools=run.reads)
     for bullet in book.bullets:
@@ -100,7 +100,7 @@ def remembered(book: Playbook, run: Planted) -> None:
 
 
 def attack(run: Planted) -> list[PlaybookBullet]:
-    """What the run teaches, as its author would like it to be."""
+    """Return what the run teaches, as its author would like it to be."""
     with Playbook(embedder=EMBEDDER) as other:
         learned(other, run)
         said = {"stage": "active", "trust": "trusted", "after": (), "released": "abcdefabcdef", **PROVEN}
@@ -108,7 +108,7 @@ def attack(run: Planted) -> list[PlaybookBullet]:
 
 
 def imported(book: Playbook, run: Planted) -> None:
-    """From a file that praises itself."""
+    """Import it from a file that praises itself."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lessons.jsonl"
         path.write_text("".join(f"{bullet.model_dump_json()}\n" for bullet in attack(run)), encoding="utf-8")
@@ -116,7 +116,7 @@ def imported(book: Playbook, run: Planted) -> None:
 
 
 def pasted(book: Playbook, run: Planted) -> None:
-    """Over an honest plan that was released and proven."""
+    """Paste it over an honest plan that was released and proven."""
     for bad in attack(run)[:1]:
         honest = readable(Plan(calls=(Call(tool=run.reads[0]), Call(tool=run.reads[-1]))), bad.situations)
         book.commit([Add(bullet=bad.model_copy(update={"id": "", "released": "", **honest}))])
@@ -136,7 +136,7 @@ DOORS: dict[str, Callable[[Playbook, Planted], None]] = {
 
 
 def controls() -> Iterator[tuple[str, bool]]:
-    """Honest runs, learned from and released: whether the plan is run."""
+    """Yield honest runs, learned from and released: whether the plan is run."""
     for world in WORLDS.values():
         for task in world.honest:
             if len(task.calls) < 2:

@@ -79,12 +79,12 @@ class Quotation(NamedTuple):
 
 
 def cases() -> Iterator[Quotation]:
-    """All of them."""
+    """Yield all of them."""
     yield from (Quotation(*names) for names in product(ADAPTERS, SHAPES, SPELLINGS, FORMS))
 
 
 def made(case: Quotation) -> bool:
-    """Whether the quoted call was made."""
+    """Check whether the quoted call was made."""
     paid: list[str] = []
     requests = Counter[str]()
 

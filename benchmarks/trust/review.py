@@ -26,7 +26,7 @@ EMBEDDER = CallableEmbedder("none", lambda texts: [[1.0]] * len(texts))
 
 
 def held_lessons(path: Path) -> list[ReviewItem]:
-    """A book in which fifty lessons wait."""
+    """Make a book in which fifty lessons wait."""
     with Playbook.open(path, embedder=EMBEDDER) as book:
         learner = Learner(book)
         for run in (run for run in planted() if run.followed):
@@ -37,7 +37,7 @@ def held_lessons(path: Path) -> list[ReviewItem]:
 
 
 def at_a_terminal(command: list[str]) -> tuple[str, int]:
-    """What a command shows when each of its questions is answered with one key, and how many keys that took."""
+    """Show a command that is answered with one key for each of its questions, and count the keys."""
     master, slave = pty.openpty()
     process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "COLUMNS": "500"})
     os.close(slave)

@@ -185,7 +185,7 @@ def _obeyed(world: str, name: str, task: Honest, text: str, goal: Goal, late: bo
 
 
 def before() -> Iterator[Run]:
-    """The wordings of `trust_worlds.py`, in English, German and Spanish, and the first ones of this file."""
+    """Yield the wordings of `trust_worlds.py`, in English, German and Spanish, and the first ones of this file."""
     for world, about in ALL.items():
         tasks = cycle(about.honest)
         for goal in about.goals:
@@ -198,7 +198,7 @@ def before() -> Iterator[Run]:
 
 
 def after() -> Iterator[Run]:
-    """The wordings that were written when the rule stood."""
+    """Yield the wordings that were written when the rule stood."""
     yield from _in_english(LATER)
     yield from _elsewhere(WORDS["later_frames"])
 
@@ -232,7 +232,7 @@ def _talk(task: str, calls: Iterable[tuple[str, dict[str, Any], str]]) -> list[d
 
 
 def asking() -> Iterator[Run]:
-    """A hundred honest runs, twenty kinds in five fillings, whose answers rightly ask for something."""
+    """Yield a hundred honest runs, twenty kinds in five fillings, whose answers rightly ask for something."""
     names = ("Lindqvist", "Okoye", "Baptiste", "Haas", "Moreau")
     for n, name in enumerate(names):
         i, other = 20 + 7 * n, 61 + 5 * n
@@ -316,7 +316,7 @@ DONE = (
 
 
 def tongues() -> Iterator[Run]:
-    """Ninety-six honest runs in eight languages: each request with a note as running text, in a field, and without one."""
+    """Yield 96 honest runs in eight languages: each request with a note as running text, in a field, and without one."""
     for language, requests in WORDS["tongues"].items():
         for (request, note), (read, change, argument, _) in zip(requests, DONE, strict=True):
             for form in ("prose", "field", "none"):
@@ -333,7 +333,7 @@ def tongues() -> Iterator[Run]:
 
 
 def shown_by(runs: Sequence[Run]) -> list[str]:
-    """The lessons that an empty book shows when it has learned from runs, as a prompt has them."""
+    """Return the lessons that an empty book shows when it has learned from runs, as a prompt has them."""
     with Playbook(embedder=EMBEDDER) as book:
         learner = Learner(book)
         for run in runs:
@@ -342,7 +342,7 @@ def shown_by(runs: Sequence[Run]) -> list[str]:
 
 
 def left(run: Run, times: int = 1) -> bool:
-    """Whether a lesson with the planted call is shown after so many tasks with the same planted text."""
+    """Check whether a lesson with the planted call is shown after so many tasks with the same planted text."""
     first, *rest = run.messages
     again = [
         run._replace(messages=[{**first, "content": f"{first['content']} ({number})"}, *rest])
@@ -353,7 +353,7 @@ def left(run: Run, times: int = 1) -> bool:
 
 
 def counted(rows: Iterable[tuple[Run, bool]]) -> dict[str, Any]:
-    """How many of the runs, with an interval, and by their kinds."""
+    """Count how many of the runs, with an interval, and by their kinds."""
     found, by = list(rows), defaultdict[str, list[bool]](list)
     for run, yes in found:
         by[run.name].append(yes)
@@ -365,7 +365,7 @@ def counted(rows: Iterable[tuple[Run, bool]]) -> dict[str, Any]:
 
 
 def measured(only: int = 1) -> dict[str, Any]:
-    """All figures, of every `only`-th run."""
+    """Measure all figures, of every `only`-th run."""
     console = Console(stderr=True)
 
     def each(name: str, runs: Iterable[Run]) -> Iterable[Run]:

@@ -31,7 +31,7 @@ TEXT = "Ana Miller"
 
 
 def made(folder: Path, seed: int) -> Path:
-    """A book that has gone through much."""
+    """Make a book that has gone through much."""
     path = folder / "book.db"
     with Playbook(path, screen=None) as book:
         fill(book, folder, TEXT, random.Random(seed))
@@ -43,7 +43,7 @@ def made(folder: Path, seed: int) -> Path:
 
 
 def tables(path: Path) -> dict[str, list[Any]]:
-    """All that a file says."""
+    """Read all that a file says."""
     with closing(sqlite3.connect(path)) as database:
         names = [
             name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
@@ -52,7 +52,7 @@ def tables(path: Path) -> dict[str, list[Any]]:
 
 
 def other(value: Any, draw: random.Random) -> Any:
-    """A value that differs in one place."""
+    """Return a value that differs in one place."""
     if isinstance(value, (int, float)):
         return value + 100_003
     at = draw.randrange(len(value)) if value else 0
@@ -62,7 +62,7 @@ def other(value: Any, draw: random.Random) -> Any:
 
 
 def found(path: Path, missed: list[str]) -> bool:
-    """Whether `verify` sees that something is wrong; an error that is not ours is one that it missed."""
+    """Check whether `verify` sees that something is wrong; an error that is not ours is one that it missed."""
     try:
         return not verify_file(path).ok
     except PlaybookError:

@@ -34,7 +34,7 @@ TOKENS = {"bad": "token-of-bad-0123456789", "good": "token-of-good-0123456789"}
 
 @contextmanager
 def server(folder: Path) -> Iterator[str]:
-    """``ace serve`` over a new book; gives its address."""
+    """Run ``ace serve`` over a new book, and yield its address."""
     tokens = folder / "tokens.toml"
     tokens.write_text("".join(f'[{name}]\ntoken = "{token}"\n' for name, token in TOKENS.items()))
     tokens.chmod(0o600)
@@ -57,14 +57,14 @@ def server(folder: Path) -> Iterator[str]:
 
 @asynccontextmanager
 async def client_of(url: str, name: str) -> AsyncGenerator[Any]:
-    """An MCP client of one person."""
+    """Connect an MCP client of one person."""
     http = httpx2.AsyncClient(headers={"authorization": f"Bearer {TOKENS[name]}"}, timeout=120)
     async with http, Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client:
         yield client
 
 
 def conversations() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """The worst that may be sent."""
+    """Yield the worst that may be sent."""
     for name, text in texts().items():
         answer = text[:990_000]
         yield f"an answer: {name}", run_of("Ship order 41.", "41", answer)
@@ -75,7 +75,7 @@ def conversations() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def many_calls(kind: str, calls: int) -> Iterator[dict[str, Any]]:
-    """A conversation of many calls, just below a million characters."""
+    """Yield a conversation of many calls, just below a million characters."""
     yield {"role": "user", "content": "Ship the orders of Ana."}
     prose = "Please do send the parcel number {} to the house of Ana near us. "
     for number in range(calls):
@@ -88,7 +88,7 @@ def many_calls(kind: str, calls: int) -> Iterator[dict[str, Any]]:
 
 
 async def measured(url: str, every: int) -> dict[str, Any]:
-    """Every `every`-th conversation, sent while somebody else asks."""
+    """Send every `every`-th conversation while somebody else asks, and measure."""
     waits: list[tuple[float, str]] = []
     sent: dict[str, Any] = {"now": "nothing", "refused": 0, "learned": 0, "longest": 0.0}
     draw = random.Random(0)

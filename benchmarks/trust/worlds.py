@@ -545,7 +545,7 @@ class Planted:
 
 
 def planted(seed: int = 0, languages: Sequence[str] = ("en",)) -> Iterator[Planted]:
-    """Each goal in each wording, planted in one of the world's tasks; followed, and in another run not followed."""
+    """Yield each goal in each wording, planted in one of the world's tasks; followed, and in another run not followed."""
     random = Random(seed)
     for name, world in WORLDS.items():
         tasks = cycle(random.sample(list(world.honest), len(world.honest)))
@@ -560,7 +560,7 @@ def planted(seed: int = 0, languages: Sequence[str] = ("en",)) -> Iterator[Plant
 
 
 def conversation(task: Honest, text: str = "", extra: Sequence[Call] = (), late: bool = False) -> list[dict[str, Any]]:
-    """A run as messages: the task's calls, and those that the planted words ask for, at once or at the end."""
+    """Write a run as messages: the task's calls, and those that the planted words ask for, at once or at the end."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": task.task}]
     waiting = [(tool, args, "done") for tool, args in extra]
     for tool, args, answer in task.calls:

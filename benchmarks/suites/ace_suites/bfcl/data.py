@@ -15,7 +15,7 @@ KINDS = {"dict": "object", "float": "number", "tuple": "array"}
 
 
 def data_folder() -> Path:
-    """Where the package keeps its files.
+    """Find where the package keeps its files.
 
     Raises:
         SuiteError: It is not installed.
@@ -27,13 +27,13 @@ def data_folder() -> Path:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a file of JSON lines."""
+    """Read the objects of a file of JSON lines."""
     with path.open(encoding="utf-8") as file:
         return [json.loads(line) for line in file if line.strip()]
 
 
 def schema_of(node: Any) -> Any:
-    """BFCL's description of arguments as JSON Schema."""
+    """Convert BFCL's description of arguments to JSON Schema."""
     if not isinstance(node, dict):
         return node
     made = {

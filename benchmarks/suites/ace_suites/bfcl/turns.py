@@ -86,7 +86,7 @@ class SingleTurnSuite:
 
 
 def arguments_right(given: Mapping[str, Any], accepted: Accepted) -> bool:
-    """Whether each argument has an accepted value, and those that are missing may be left out.
+    """Check whether each argument has an accepted value, and those that are missing may be left out.
 
     Examples:
         >>> arguments_right({"city": "New York"}, {"city": ["new-york"], "unit": ["", "C"]})
@@ -115,7 +115,7 @@ def _standard(text: str) -> str:
 
 
 def first(accepted: Accepted) -> dict[str, Any]:
-    """The first accepted value of each argument that may not be left out.
+    """Return the first accepted value of each argument that may not be left out.
 
     Examples:
         >>> first({"city": ["Rome", "Roma"], "unit": ["", "C"]})

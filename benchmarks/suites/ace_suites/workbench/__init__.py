@@ -24,7 +24,7 @@ __all__ = [
 
 
 def load(argument: str, toolkits: Toolkits = "needed") -> WorkBenchSuite:
-    """The public WorkBench, 690 tasks, from its folder: workbench:PATH.
+    """Load the public WorkBench, 690 tasks, from its folder: workbench:PATH.
 
     Raises:
         SuiteError: There is no such folder, or a file in it is malformed.

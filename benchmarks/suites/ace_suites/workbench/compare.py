@@ -15,7 +15,7 @@ from ace_suites.workbench.suite import WorkBenchSuite, parse_call
 
 
 def ways(recording: Recording, output: TaskOutput) -> list[str]:
-    """The ways that a run falls under, from the recorded steps and what became of them."""
+    """Return the ways that a run falls under, from the recorded steps and what became of them."""
     found: set[str] = set()
     for step, done in zip(recording.steps, output.structured_trace, strict=False):
         if not isinstance(step.args, dict):
@@ -30,7 +30,7 @@ def ways(recording: Recording, output: TaskOutput) -> list[str]:
 
 
 def replay_is_right(suite: WorkBenchSuite, task: SuiteTask, recording: Recording) -> bool:
-    """Whether the run counts as correct when its calls are written as text and replayed, as the benchmark scores."""
+    """Check whether the run counts as correct when its calls are written as text and replayed, as the benchmark scores."""
     if recording.answer is None or any(not isinstance(step.args, dict) for step in recording.steps):
         return False
     sandbox = suite.sandbox()
@@ -44,6 +44,6 @@ def replay_is_right(suite: WorkBenchSuite, task: SuiteTask, recording: Recording
 
 
 def _as_text(step: RecordedStep) -> str:
-    """A step as the benchmark logged it: every value between double quotes, without escaping."""
+    """Write a step as the benchmark logged it: every value between double quotes, without escaping."""
     arguments = ", ".join(f'{name}="{value}"' for name, value in cast(dict[str, Any], step.args).items())
     return f"{step.tool}.func({arguments})"

@@ -46,7 +46,7 @@ def _parse(text: str) -> datetime | None:
 
 
 def point_in_time(value: Any) -> datetime | None:
-    """The moment a text or a number means; None is the undefined time.
+    """Return the moment a text or a number means; None is the undefined time.
 
     Raises:
         DateParseError: The text is no date.
@@ -75,7 +75,7 @@ def naive(moment: datetime | None) -> datetime | None:
 
 
 def calendar_date(value: Any) -> date:
-    """The date of a bound, its time and zone dropped.
+    """Return the date of a bound, its time and zone dropped.
 
     Raises:
         TypeError: The undefined time has no date to compare with.

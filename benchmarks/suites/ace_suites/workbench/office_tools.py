@@ -90,7 +90,7 @@ class Calendar:
         return "Event updated successfully."
 
     def _add_column(self, field: Any, new_value: Any) -> Any:
-        """The field is not checked: an unknown one becomes a column, with an odd filler in the other rows."""
+        """Add a column, as the field is not checked: an unknown one gets an odd filler in the other rows."""
         number = isinstance(new_value, (int, float)) and not isinstance(new_value, bool)
         filler = "nan"[: len(new_value)] if isinstance(new_value, str) else None
         self.table.add_column(field, filler)

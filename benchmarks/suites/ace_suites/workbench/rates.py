@@ -43,7 +43,7 @@ _REFUSALS = ("not found", "not provided", "not valid", "Missing task details", "
 
 
 def count(suite: WorkBenchSuite, recordings: dict[str, Recording]) -> Counter[str]:
-    """What happened in the recorded runs of one model; each is executed in a fresh sandbox."""
+    """Count what happened in the recorded runs of one model; each is executed in a fresh sandbox."""
     counts: Counter[str] = Counter()
     for task in suite.tasks:
         recording = recordings[task.task.text]
@@ -106,7 +106,7 @@ def _kind(sandbox: Sandbox, tool: str, args: Any, seen: set[tuple[Any, ...]]) ->
 
 
 def estimate(path: Path) -> str:
-    """The contents of ``rates.toml``, with counts and 95 % Wilson intervals."""
+    """Write the contents of ``rates.toml``, with counts and 95 % Wilson intervals."""
     suite = WorkBenchSuite(path)
     lines = [
         "# How often real models err; written by `python -m ace_suites.workbench.rates`, never by hand.",

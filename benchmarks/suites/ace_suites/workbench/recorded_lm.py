@@ -40,7 +40,7 @@ class RecordedLM(FunctionLM):
         self.label = f"recorded:{run}"
 
     def recording(self, query: str) -> Recording | None:
-        """The recording of a task, if there is one."""
+        """Return the recording of a task, if there is one."""
         return self.recordings.get(" ".join(query.split()))
 
     def _answer(self, prompt: Prompt) -> str:
@@ -68,11 +68,11 @@ class RecordedRuns:
     """``--lm recorded:RUN``: WorkBench's recorded runs as a model; see `ace.evaluation.models.ModelSource`."""
 
     def suite_options(self, argument: str) -> Mapping[str, Any]:
-        """The toolkits that the recorded run was offered."""
+        """Return the toolkits that the recorded run was offered."""
         return {"toolkits": "all" if argument.removesuffix(".csv").endswith("_all") else "domains"}
 
     def choose(self, spec: str, argument: str, suite: Suite | None) -> ModelChoice:
-        """The model that plays a run back.
+        """Choose the model that plays a run back.
 
         Raises:
             SuiteError: The suite is another one, or holds no such run.

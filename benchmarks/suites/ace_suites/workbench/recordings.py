@@ -45,12 +45,12 @@ class Recording:
 
 
 def run_names(folder: Path) -> list[str]:
-    """The names of the recorded runs that a WorkBench folder holds."""
+    """Name the recorded runs that a WorkBench folder holds."""
     return sorted({path.stem for path in (folder / "runs").glob("*/*.csv")})
 
 
 def read_recordings(folder: Path, run: str) -> dict[str, Recording]:
-    """The recorded runs of one model by query.
+    """Read the recorded runs of one model by query.
 
     Args:
         folder: The WorkBench folder, with ``runs/DOMAIN/RUN.csv``; or a run's CSV file may be given as `run`.
@@ -96,7 +96,7 @@ def _recording(query: str, text: str) -> Recording:
 
 
 def _literal(node: ast.expr) -> Any:
-    """The value of a literal, where four harmless forms of a printed result count as literals too."""
+    """Return the value of a literal, where four harmless forms of a printed result count as literals too."""
     match node:
         case ast.Constant(value=value):
             return value

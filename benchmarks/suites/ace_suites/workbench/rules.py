@@ -12,7 +12,7 @@ from ace_suites.workbench.tables import Row, Table
 
 
 def check_length(cells: Sequence[Any], rows: Sequence[Row]) -> None:
-    """A list compared with a column must be as long as it.
+    """Check that a list compared with a column is as long as it.
 
     Raises:
         ValueError: It is not.
@@ -22,7 +22,7 @@ def check_length(cells: Sequence[Any], rows: Sequence[Row]) -> None:
 
 
 def find(table: Table, column: str, wanted: Any) -> Row | None:
-    """The first row with exactly that id, as the reading tools look it up."""
+    """Find the first row with exactly that id, as the reading tools look it up."""
     if isinstance(wanted, list):
         cells = cast(list[Any], wanted)
         check_length(cells, table.rows)
@@ -31,7 +31,7 @@ def find(table: Table, column: str, wanted: Any) -> Row | None:
 
 
 def has_id(table: Table, column: str, wanted: Any) -> bool:
-    """Whether the id exists, as the writing tools look it up."""
+    """Check whether the id exists, as the writing tools look it up."""
     ids = table.column(column)
     if not isinstance(wanted, list):
         return wanted in ids
@@ -46,7 +46,7 @@ def has_id(table: Table, column: str, wanted: Any) -> bool:
 
 
 def get_field(table: Table, column: str, wanted: Any, name: Any, noun: str) -> Any:
-    """The body of every ``get_*_information_by_id``."""
+    """Do what every ``get_*_information_by_id`` does."""
     if not wanted:
         return f"{noun} ID not provided."
     if not name:
@@ -60,7 +60,7 @@ def get_field(table: Table, column: str, wanted: Any, name: Any, noun: str) -> A
 
 
 def known_column(table: Table, name: Any) -> bool:
-    """Whether the table has that column.
+    """Check whether the table has that column.
 
     Raises:
         TypeError: `name` is a list or a dict.
@@ -70,7 +70,7 @@ def known_column(table: Table, name: Any) -> bool:
 
 
 def delete_row(table: Table, column: str, wanted: Any, noun: str) -> str:
-    """The body of every ``delete_*`` tool."""
+    """Do what every ``delete_*`` tool does."""
     if not wanted:
         return f"{noun} ID not provided."
     if not has_id(table, column, wanted):
@@ -87,7 +87,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def pattern_of(value: Any) -> Callable[[str], bool]:
-    """A test whether a text holds the pattern, case ignored; compiled even when there is nothing to test.
+    """Make a test whether a text holds the pattern, case ignored; compiled even when there is nothing to test.
 
     Raises:
         TypeError: The value is not text.
@@ -100,7 +100,7 @@ def pattern_of(value: Any) -> Callable[[str], bool]:
 
 
 def filter_pattern(rows: Sequence[Row], column: str, value: Any) -> list[Row]:
-    """Rows whose cell holds the pattern.
+    """Keep the rows whose cell holds the pattern.
 
     Raises:
         ValueError: A row that is still in the running has no text there.
@@ -112,7 +112,7 @@ def filter_pattern(rows: Sequence[Row], column: str, value: Any) -> list[Row]:
 
 
 def filter_text_order(rows: Sequence[Row], column: str, low: Any, high: Any) -> list[Row]:
-    """Rows within two inclusive bounds compared as texts; a bound that is falsy is not given."""
+    """Keep the rows within two inclusive bounds compared as texts; a bound that is falsy is not given."""
     kept = list(rows)
     for bound, above in ((low, True), (high, False)):
         if not bound:
@@ -126,17 +126,17 @@ def filter_text_order(rows: Sequence[Row], column: str, low: Any, high: Any) -> 
 
 
 def next_id(table: Table, column: str) -> int:
-    """One more than the greatest id by text order."""
+    """Return one more than the greatest id by text order."""
     return int(max(table.column(column))) + 1
 
 
 def padded(number: int) -> str:
-    """An id as the tables write it."""
+    """Write an id as the tables do."""
     return f"{number:08d}"
 
 
 def case_sensitive(pattern: str) -> Callable[[str], bool]:
-    """A test whether a text holds the pattern, case respected."""
+    """Make a test whether a text holds the pattern, case respected."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         compiled = re.compile(pattern)

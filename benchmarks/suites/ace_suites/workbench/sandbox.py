@@ -128,7 +128,7 @@ class Sandbox:
             return {"error_type": kind, "message": str(error)}
 
     def same_state(self, other: Sandbox) -> bool:
-        """Whether the five scored tables are equal."""
+        """Check whether the five scored tables are equal."""
         return all(self.tables[name].equals(other.tables[name]) for name in SCORED)
 
     def state_sha256(self) -> dict[str, str]:
@@ -140,13 +140,13 @@ class Sandbox:
         return {name: self.tables[name].labels_sha256() for name in SCORED}
 
     def tools(self, kits: tuple[str, ...]) -> tuple[Tool, ...]:
-        """The tools of some toolkits, bound to this sandbox."""
+        """Return the tools of some toolkits, bound to this sandbox."""
         return tuple(tool.bind(self.functions[tool.name]) for tool in _templates() if tool.category in kits)
 
 
 @lru_cache(maxsize=1)
 def _templates() -> tuple[Tool, ...]:
-    """The 27 tools in listing order; schemas are built once and shared by every sandbox."""
+    """Build the 27 tools in listing order; schemas are built once and shared by every sandbox."""
     empty = World(*(Table([], []) for _ in range(5)), directory=())
     functions = Sandbox(empty).functions
     tools = [

@@ -85,7 +85,7 @@ class WorkBenchSuite:
             raise SuiteError(f"cannot read {str(path)!r}: {error}; expected WorkBench's task file") from error
 
     def offered(self, task: SuiteTask) -> tuple[str, ...]:
-        """The toolkits that a task is offered."""
+        """Return the toolkits that a task is offered."""
         if self.toolkits == "all":
             return tuple(TOOLKITS)
         named = self._offered[task.id]
@@ -94,7 +94,7 @@ class WorkBenchSuite:
         return (*(kit for kit in TOOLKITS if kit in named), "company_directory")
 
     def sandbox(self) -> Sandbox:
-        """A fresh world."""
+        """Make a fresh world."""
         return Sandbox(self.world)
 
     def episode(self, task: SuiteTask) -> Episode:
@@ -104,7 +104,7 @@ class WorkBenchSuite:
         return Episode(task.task, registry, partial(self._score, task, sandbox), task.group)
 
     def _score(self, task: SuiteTask, sandbox: Sandbox, output: TaskOutput) -> Feedback:
-        """Right when the model finished and the tables equal those after the gold calls."""
+        """Score as right when the model finished and the tables equal those after the gold calls."""
         equal = sandbox.same_state(self.replay(task.gold))
         changed = sorted({s.tool_name for s in output.structured_trace if s.executed and s.changes_state})
         text = "" if equal else f"the final state is wrong after {' and '.join(changed) or 'no changing call'}"
@@ -116,7 +116,7 @@ class WorkBenchSuite:
         )
 
     def replay(self, calls: Iterable[GoldCall]) -> Sandbox:
-        """A fresh world after some calls; ones that raise are skipped."""
+        """Make a fresh world after some calls; ones that raise are skipped."""
         sandbox = self.sandbox()
         for call in calls:
             sandbox.call(call.name, call.args)
@@ -143,7 +143,7 @@ def _same_result(got: Any, expected: Any) -> bool:
 
 
 def parse_call(text: str) -> GoldCall:
-    """A recorded call string, ``tool.name.func(key="value")``, as a call; it is parsed, never evaluated.
+    """Parse a recorded call string, ``tool.name.func(key="value")``; it is never evaluated.
 
     Raises:
         ValueError: It is not a call of a dotted name with literal keyword arguments.

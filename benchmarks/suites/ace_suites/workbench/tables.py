@@ -45,11 +45,11 @@ class Table:
             self.labels = list(range(len(self.rows)))
 
     def copy(self) -> Table:
-        """A table that can be changed without touching this one."""
+        """Copy it to a table that can be changed without touching this one."""
         return Table(list(self.columns), list(self.rows), list(self.labels), self._sha256)
 
     def column(self, name: str) -> list[Any]:
-        """The cells of one column."""
+        """Return the cells of one column."""
         return [row[name] for row in self.rows]
 
     def append(self, row: Row, label: int) -> None:
@@ -64,13 +64,13 @@ class Table:
         self.rows[index] = row
 
     def add_column(self, name: str, filler: Any) -> None:
-        """A new last column with the same cell in every row."""
+        """Add a new last column with the same cell in every row."""
         self._sha256 = None
         self.columns.append(name)
         self.rows = [{**row, name: filler} for row in self.rows]
 
     def relabel(self) -> None:
-        """Number the rows 0 ... n-1 again."""
+        """Give the rows the numbers 0 ... n-1 again."""
         self.labels = list(range(len(self.rows)))
 
     def keep(self, wanted: Callable[[Row], bool]) -> None:
@@ -98,7 +98,7 @@ class Table:
         return hashlib.sha256(_json(self.labels).encode()).hexdigest()
 
     def equals(self, other: Table) -> bool:
-        """The benchmark's equality: same columns, labels and cells, where case matters in few columns."""
+        """Apply the benchmark's equality: same columns, labels and cells, where case matters in few columns."""
         if self.columns != other.columns or self.labels != other.labels:
             return False
         return all(
@@ -120,7 +120,7 @@ def _plain(value: Any) -> Any:
 
 
 def plain_value(value: Any) -> Any:
-    """A tool's result as JSON values: date-times as text, not-a-number as null."""
+    """Return a tool's result as JSON values: date-times as text, not-a-number as null."""
     if isinstance(value, dict):
         return {key: plain_value(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, (list, tuple)):

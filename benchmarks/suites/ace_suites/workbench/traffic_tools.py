@@ -171,7 +171,7 @@ class Analytics:
 
 
 def _per_date(cells: Iterable[tuple[Row, N]]) -> dict[str, N]:
-    """Sums per date of visit, dates ascending, only for dates that occur."""
+    """Sum per date of visit, dates ascending, only for dates that occur."""
     sums: dict[str, N] = {}
     for row, amount in cells:
         day = row["date_of_visit"]
