@@ -22,7 +22,7 @@ class Work(Protocol):
         ...
 
     def to_json(self, job: Any) -> str:
-        """Write the same for another machine; called by the thread that starts jobs."""
+        """Write a job for another machine; called by the thread that starts jobs."""
         ...
 
     def from_json(self, job: Any, answer: str) -> Any:

@@ -78,7 +78,7 @@ class WorkerSetup:
 
 
 def setup_of(options: Mapping[str, Any]) -> WorkerSetup:
-    """Set up the suite, the models and the agents that a `StudyConfig` names; what a worker of `Study` builds."""
+    """Return what a worker of `Study` builds: the suite, the models and the agents that a `StudyConfig` names."""
     lm, models, server = options["lm"], options["models"], ModelServer(options["api_base"], options["cache"])
     suite = load_suite_for(options["suite"], lm, options["judge_lm"], server, models.values())
     choice = with_others(lm, models, suite, server)

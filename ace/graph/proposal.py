@@ -114,7 +114,7 @@ def fingerprint(delta: Delta) -> str:
 
 
 def why_risky(book: Playbook, delta: Delta, tools: Collection[str] = ()) -> str:
-    """Apply the default rule: words that the book would hold back, and whatever changes or removes what is there.
+    """Say by the default rule why a delta is risky: its words would be held back, or it changes or removes what is there.
 
     Evidence and credit are no risk: they change no word that an agent reads.
 

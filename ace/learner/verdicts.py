@@ -127,7 +127,7 @@ class Replay:
         self._name_new()
 
     def _teach(self, heard: Sequence[Learned], tags: Sequence[Tag]) -> None:
-        """Commit at once what runs taught in one commit, by the verdicts that hold now."""
+        """Commit what runs taught in one commit, by the verdicts that hold now."""
         for before in heard:
             run = self._now[before.run_id]
             if run.success is not None:

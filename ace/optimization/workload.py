@@ -164,7 +164,7 @@ def score_of(feedback: Feedback) -> float:
 def suite_workload(
     suite: Suite, *, train: int, val: int, test: int, seed: int = 0, policy: Policy | None = None, label: str = ""
 ) -> Workload:
-    """Run an agent over a suite; training and validation tasks are of one half of each family, test tasks of the other.
+    """Make the workload of a suite: tasks to learn and to choose by are of one half of each family, test tasks of the other.
 
     Args:
         suite: The suite; all of its tasks must offer the same tools.
@@ -244,7 +244,7 @@ def program_workload(
     testset: Sequence[dspy.Example],
     name: str = "program",
 ) -> Workload:
-    """Run your own agent with your metric; its tools are really called: `program_workload(agent, metric, **examples)`.
+    """Make the workload of your own agent, `program_workload(agent, metric, **examples)`; its tools are really called.
 
     Args:
         agent: A `ReActGenerator` or a plain `dspy.ReAct`; a copy of it is optimized.

@@ -66,7 +66,7 @@ def count_tokens(text: str) -> int:
 
 @lru_cache(maxsize=1)
 def _encoder() -> Callable[[str], list[int]] | None:
-    """Load the encoding's file, which LiteLLM, that DSPy brings along, ships; nothing is fetched from a network."""
+    """Load the encoding from a file of LiteLLM, which DSPy brings along; nothing is fetched from a network."""
     spec = importlib.util.find_spec("litellm")
     if spec is None or not spec.submodule_search_locations or importlib.util.find_spec("tiktoken") is None:
         return None

@@ -117,7 +117,7 @@ class BulletTable(Mapping[int, PlaybookBullet]):
         return filters.why_excluded(self.key(number), domain, tenant)
 
     def allowing(self, filters: Filters, domain: str | None, tenant: str | None) -> Callable[[int], bool]:
-        """Return whether a bullet may be shown, by its number; many share an answer."""
+        """Return a function that tells by its number whether a bullet may be shown; many share an answer."""
         answers: dict[FilterKey, bool] = {}
 
         def allow(number: int) -> bool:

@@ -106,7 +106,7 @@ class People:
         return found[0] if found else None
 
     def ticket(self, person: Person) -> str:
-        """Let one browser in, once and within a minute: `people.ticket(Person("ana"))`.
+        """Make a ticket that lets one browser in, once and within a minute: `people.ticket(Person("ana"))`.
 
         The arguments of a process can be read by everybody on a machine, so a browser is not started with a token.
         """

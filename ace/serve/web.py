@@ -150,7 +150,7 @@ class _Prompt(H11Protocol):
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop, because nobody is there any more."""
+        """Stop waiting for a request that is late: nobody is there any more."""
         self._late.cancel()
         super().connection_lost(exc)
 

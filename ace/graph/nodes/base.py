@@ -144,7 +144,7 @@ class Answers:
             object.__setattr__(self._given, "interrupt_counter", self._number)
 
     def waits(self, call_id: str, number: int) -> None:
-        """Begin with a call that asked before and is made again: its first question had the answer of this number."""
+        """Remember that a call which asked before is made again: its first question had the answer of this number."""
         self._waits, self._begin[call_id] = call_id, number
 
     def ask_from(self, number: int) -> None:
