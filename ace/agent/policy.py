@@ -193,7 +193,7 @@ class Policy:
 
     @classmethod
     def forgiving(cls) -> Policy:
-        """Answer a bad reply with an observation that says what fits, for an iteration; three in a row end the run."""
+        """Answer a bad reply with an observation of what fits, which spends an iteration; three in a row end the run."""
         return cls(name="forgiving", on_invalid_action="forgive")
 
     @classmethod
@@ -203,7 +203,7 @@ class Policy:
 
     @classmethod
     def replay(cls) -> Policy:
-        """Answer a bad call with an observation, for an iteration, as in a recorded run; nothing else steps in."""
+        """Answer a bad call with an observation, which spends an iteration, as in a recorded run; nothing else steps in."""
         return cls(name="replay", on_invalid_action="observe", tool_retry=None, breaker=None, no_progress=None)
 
     @classmethod

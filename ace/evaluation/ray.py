@@ -119,7 +119,7 @@ class _Worker:
 
 
 def _start_here(ray: Any, **options: Any) -> None:
-    """Start Ray on this machine, listening on loopback only: whoever reaches its ports can run code."""
+    """Start Ray on this machine, listening on loopback only, because whoever reaches its ports can run code."""
     from ray._private import ray_constants  # Ray has a public setting for this on Windows and macOS only
 
     before = ray_constants.ENABLE_RAY_CLUSTER
