@@ -85,7 +85,6 @@ class Toolbox:
             func: Any = marked.func if marked else value
             made = _of(func, marked, reads)
             self._makers[made.name] = _maker(func)
-        _ = made.schema, made.schema_hash  # computed once, shared by every world
         self._templates.append(made)
 
 

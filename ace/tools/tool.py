@@ -239,7 +239,10 @@ class Tool:
 
     def bind(self, func: Callable[..., Any]) -> Tool:
         """Return the same tool with another body: a suite binds its tools to a fresh sandbox for each task."""
-        return replace(self, func=func, afunc=None, made=partial(self.bind, func))
+        bound = replace(self, func=func, afunc=None, made=partial(self.bind, func))
+        # what a tool tells of itself is worked out once for all its bodies: a suite binds every tool for every task
+        vars(bound).update(output_schema=self.output_schema, schema_hash=self.schema_hash)
+        return bound
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function behind it, unchecked: a decorated function stays one."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -154,10 +155,9 @@ class PairTable:
         """Return the limits of the interval that goes as far as Student's quantile `t`."""
         first, second = self.both + self.lost, self.both + self.gained
         (low_1, high_1), (low_2, high_2) = (wilson(share, self.effective, t) for share in (first, second))
-        phi = self._phi()
 
         def together(one: float, other: float) -> float:
-            return math.sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
+            return math.sqrt(max(0.0, one * one - 2 * self._phi * one * other + other * other))
 
         change = self.gained - self.lost
         return change - together(second - low_2, high_1 - first), change + together(first - low_1, high_2 - second)
@@ -214,6 +214,7 @@ class PairTable:
         both = min(first, second, max(0.0, first + second - 1, together))
         return PairTable(both, second - both, first - both, self.effective)
 
+    @cached_property
     def _phi(self) -> float:
         """Return the correlation of the arms."""
         found = self._correlation(0.0)

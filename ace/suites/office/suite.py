@@ -111,11 +111,8 @@ class OfficeSuite:
 def _templates() -> tuple[Tool, ...]:
     """Build the 28 tools; schemas are built once and shared by every world."""
     bound = OfficeTools(OfficeWorld({}))
-    tools = [
+    return tuple(
         Tool.from_function(getattr(bound, name), category=domain, read_only=name not in WRITING)
         for domain, (reading, writing) in DOMAIN_TOOLS.items()
         for name in (*reading, *writing)
-    ]
-    for tool in tools:
-        _ = tool.schema, tool.schema_hash
-    return tuple(tools)
+    )

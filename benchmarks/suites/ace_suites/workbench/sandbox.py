@@ -149,11 +149,8 @@ def _templates() -> tuple[Tool, ...]:
     """Build the 27 tools in listing order; schemas are built once and shared by every sandbox."""
     empty = World(*(Table([], []) for _ in range(5)), directory=())
     functions = Sandbox(empty).functions
-    tools = [
+    return tuple(
         Tool.from_function(functions[name], name=name, category=kit, read_only=name not in WRITING)
         for kit, (writing, reading) in TOOLKITS.items()
         for name in (f"{kit}.{short}" for short in (*writing, *reading))
-    ]
-    for tool in tools:
-        _ = tool.schema, tool.schema_hash
-    return tuple(tools)
+    )
