@@ -229,7 +229,7 @@ MEMORY_ROOMS = ("playbook", "reflector", "curator", "learner")
 
 TRUST_MODULES = (
     *(f"reflector/{name}.py" for name in ("asked", "hearsay", "imperatives")),
-    *(f"playbook/{name}.py" for name in ("insight", "doors", "sources")),
+    *(f"playbook/{name}.py" for name in ("insight", "stage_rules", "sources")),
 )
 """What decides which lessons wait."""
 

@@ -27,8 +27,8 @@ from ace.learner.waiting import ObservedRun, WaitingRuns, known_tools
 from ace.learner.worker import BackgroundWorker
 from ace.playbook import Experiment, Playbook, Tag
 from ace.playbook.delta import Delta, Learned, Merge
-from ace.playbook.doors import check_names
 from ace.playbook.insight import Insight
+from ace.playbook.stage_rules import check_names
 from ace.reflector import Reflector
 from ace.reflector.reflector import OUTAGES, beside
 from ace.tasks import Feedback, NoVerdict, TaskOutput, run_of

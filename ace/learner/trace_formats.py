@@ -124,7 +124,7 @@ def _message(message: Any) -> Iterator[TraceEvent]:
     if any(field_of(b, "type") in ("tool_use", "tool_result") for b in blocks):
         yield from _blocks(role, blocks)
     elif role in ("user", "human"):
-        yield _asked(content)
+        yield _user_event(content)
     elif role in ("assistant", "ai"):
         legacy = field_of(message, "function_call")
         calls = field_of(message, "tool_calls") or ([legacy] if legacy else ())
@@ -183,7 +183,7 @@ def _parts(parts: Sequence[Any]) -> Iterator[TraceEvent]:
         kind, content, name = (field_of(part, field) for field in ("part_kind", "content", "tool_name"))
         ends = str(name or "").startswith("final_result")
         if kind == "user-prompt":
-            yield _asked(content)
+            yield _user_event(content)
         elif kind == "thinking" or (kind == "text" and calls):
             yield TraceEvent("thought", _content(content))
         elif kind == "text":
@@ -207,7 +207,7 @@ def _content(content: Any) -> str:
     return value_to_text(content)
 
 
-def _asked(content: Any) -> TraceEvent:
+def _user_event(content: Any) -> TraceEvent:
     """Read what the user said."""
     parts = cast("Sequence[Any]", content) if isinstance(content, (list, tuple)) else ()
     said = [part for part in parts if media_of(part) is None]

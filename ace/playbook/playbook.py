@@ -17,7 +17,6 @@ from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.credits import credits_of
 from ace.playbook.database import book_url, check_there
 from ace.playbook.delta import Add, Delta, Learned, Purge, Restore, checked
-from ace.playbook.doors import Screen
 from ace.playbook.filters import Filters
 from ace.playbook.history import History
 from ace.playbook.index.embedders import as_embedder
@@ -32,6 +31,7 @@ from ace.playbook.results import Explanation, Retrieved
 from ace.playbook.retriever import DEFAULT_K, Experiment, PlaybookView, Query, Retriever
 from ace.playbook.review import ReviewQueue
 from ace.playbook.skills import write_skills
+from ace.playbook.stage_rules import Screen
 from ace.playbook.state import PlaybookState
 from ace.playbook.store import Store
 from ace.playbook.transfer import read_bullets, untrusted, write_bullets

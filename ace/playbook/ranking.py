@@ -179,7 +179,7 @@ def _tie(bullet: PlaybookBullet) -> tuple[float, float, int]:
     return (iterations, -(bullet.tool_success_rate or 0.0), bullet.number)
 
 
-def in_turn(groups: Sequence[Group], bullet_of: Mapping[int, PlaybookBullet]) -> list[int]:
+def ranked(groups: Sequence[Group], bullet_of: Mapping[int, PlaybookBullet]) -> list[int]:
     """Return the numbers of the best bullets of the groups; then advice that names no tools, which repeats no other."""
     best = [group.best.number for group in groups]
     others = [number for group in groups for number in group.members if number != group.best.number]

@@ -16,7 +16,7 @@ from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.explain import explain
 from ace.playbook.filters import Filters
 from ace.playbook.index.index import Masked
-from ace.playbook.ranking import Group, Scored, diversify, failed_nearer, in_turn, nearness, pinned_first, without_reads
+from ace.playbook.ranking import Group, Scored, diversify, failed_nearer, nearness, pinned_first, ranked, without_reads
 from ace.playbook.release import is_released
 from ace.playbook.render import pack
 from ace.playbook.results import Explanation, Retrieved
@@ -96,7 +96,7 @@ class Retriever:
         """Say why each bullet would come, and what else is near."""
         query = replace(query, text=clean_text(query.text), k=max(0, query.k))
         state, filters, domain, tenant = self._state, query.filters, query.domain, query.tenant
-        asked = self._asked(query)
+        asked = self._masked(query)
         vector = state.index.query_vector(asked)
         with state.lock:
             everything = state.index.candidates(asked, vector, lambda n: state.bullets.key(n).tenant in (None, tenant))
@@ -121,7 +121,7 @@ class Retriever:
     def _chosen(self, query: Query) -> tuple[PlaybookBullet, ...]:
         state, scope = self._state, (query.filters, query.domain, query.tenant)
         with state.lock:
-            asked = self._asked(query)
+            asked = self._masked(query)
             scope_key = (query.domain, query.tenant, query.filters.cache_key, query.k)
             key = (asked, *scope_key, state.budget.prompt, state.revision)
             known = self._answers.get(key)
@@ -135,14 +135,14 @@ class Retriever:
             self._answers[key] = packed
         return packed
 
-    def _asked(self, query: Query) -> Masked:
+    def _masked(self, query: Query) -> Masked:
         """Return the query as it is compared, after following what other processes have committed."""
         with self._state.lock:
             self._state.keep_up()
             return self._state.index.asked(query.text)
 
     def _grouped(self, query: Query, candidates: Sequence[Scored]) -> tuple[list[Group], list[PlaybookBullet], str]:
-        """Group the candidates by what they teach; return also the bullets in turn, pinned ones first, and why no other
+        """Group the candidates by what they teach; return also the bullets in order, pinned ones first, and why no other
         one comes if so."""
         bullets, nearest, least = self._state.bullets, nearness(candidates), self._state.least
         groups = diversify(without_reads(candidates, bullets), bullets)
@@ -155,7 +155,7 @@ class Retriever:
             groups = []
         pinned = dict.fromkeys(bullets.pinned(query.filters, query.domain, query.tenant))
         near = [scored.number for scored in candidates if scored.number in pinned]
-        order = dict.fromkeys([*near, *pinned, *in_turn(groups, bullets)])
+        order = dict.fromkeys([*near, *pinned, *ranked(groups, bullets)])
         return groups, [bullets[number] for number in order], nothing
 
 

@@ -8,11 +8,11 @@ from typing import Any, Literal, get_args
 from ace.core import PlaybookError, clean_text
 from ace.playbook.bullet import SHOWN_STAGES, PlaybookBullet
 from ace.playbook.delta import Delta, Promote, Remove, Update
-from ace.playbook.doors import why_held
 from ace.playbook.plan import Situation
 from ace.playbook.release import is_released, release_of, why_no_call, why_stopped
 from ace.playbook.results import ReviewItem
 from ace.playbook.retriever import outdated
+from ace.playbook.stage_rules import why_held
 from ace.playbook.state import PlaybookState
 
 SetStage = Literal["shadow", "active", "pinned", "retired"]

@@ -13,12 +13,12 @@ from ace.playbook.budget import TokenBudget
 from ace.playbook.bullet import PlaybookBullet
 from ace.playbook.database import cache_folder
 from ace.playbook.delta import Add, Delta, Purge, Restore, apply
-from ace.playbook.doors import Screen, through_doors
 from ace.playbook.index.index import BulletIndex
 from ace.playbook.index.minilm import Embedder
 from ace.playbook.insight import HeardValues
 from ace.playbook.masking import Masker
 from ace.playbook.ranking import least_for
+from ace.playbook.stage_rules import Screen, required_stage_changes
 from ace.playbook.store import Store, Transaction
 from ace.playbook.table import BulletTable, collector_paused
 
@@ -163,7 +163,7 @@ class PlaybookState:
     ) -> Generator[Transaction]:
         """Write one revision, or nothing. While it is open no other commit can begin, and `bullets` are the newest.
 
-        What is tainted, or the screen holds back, goes to quarantine with the same revision; see `ace.playbook.doors`.
+        What is tainted, or the screen holds back, goes to quarantine with the same revision; see `ace.playbook.stage_rules`.
 
         Args:
             author: Who changes the book.
@@ -181,7 +181,7 @@ class PlaybookState:
                     self._follow([(entry.revision, entry.delta) for entry in tx.entries_after(self.revision)])
                 yield tx
                 if not reviewed:
-                    added = through_doors(
+                    added = required_stage_changes(
                         tx.before,
                         tx.after,
                         tx.deltas,

@@ -246,7 +246,7 @@ MUTANTS = {
     "ids": [(store.Transaction, "_with_id", _counts_what_is_there)],
     "rollback": [(history_module, "_way_back", _forgets_who_came_back)],
     "budgets": [(retrieving, "pack", lambda bullets, budget, k, count=None: list(bullets)[:k])],
-    "quarantine": [(state_module, "through_doors", lambda *_, **__: [])],
+    "quarantine": [(state_module, "required_stage_changes", lambda *_, **__: [])],
 }
 
 

@@ -1,4 +1,4 @@
-"""The doors between the stages of a lesson."""
+"""Rules of the stages of a lesson."""
 
 import pytest
 from learner.runs import run_of, step

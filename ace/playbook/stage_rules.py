@@ -1,4 +1,4 @@
-"""The doors between the stages of a lesson: what a commit may show, and what waits for evidence or for a person."""
+"""Rules of the stages of a lesson: what a commit may show, and what waits for evidence or for a person."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def why_held(bullet: PlaybookBullet, screen: Screen | None, tools: Collection[st
     return f"held: {why}" if why else ""
 
 
-def through_doors(
+def required_stage_changes(
     before: Mapping[str, PlaybookBullet],
     after: Mapping[str, PlaybookBullet | None],
     deltas: Iterable[Delta],
