@@ -412,3 +412,15 @@ def test_what_cannot_be_called_is_a_type_error_too():
         ToolRegistry(["look_up"])
     with pytest.raises(ToolRegistrationError):
         Tool.of(5)
+
+
+def test_another_body_changes_nothing_that_a_tool_tells_of_itself():
+    def count(text: str) -> int:
+        """Count the words of a text."""
+        return len(text.split())
+
+    made = Tool.from_function(count)
+    bound = made.bind(lambda text: 7)
+    assert bound.func("a b") == 7
+    assert ToolRegistry([bound]).schemas == ToolRegistry([made]).schemas
+    assert bound.output_schema == {"type": "integer"}
