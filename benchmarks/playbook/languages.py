@@ -6,12 +6,12 @@ requests about two new readers are asked. Names are inflected where the language
 
 from __future__ import annotations
 
-import argparse
 import json
-from pathlib import Path
+from typing import Any
 
 from ace import Playbook, ReActGenerator, tool
 from ace.testing import ScriptedLM, decision
+from benchmarks.command import command
 
 RUNS = 3
 ACTS = ("renew_loan", "report_lost", "reserve", "send_reminder")
@@ -160,17 +160,12 @@ def hits_of(language: str) -> tuple[int, int]:
         return hits, sum(reader in kept for reader, _ in readers)
 
 
-def main() -> None:
-    """Print the hits of each language, and write them as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    out = parser.parse_args().out
+def main() -> dict[str, Any]:
+    """Return the hits of each language."""
     found = {language: hits_of(language) for language in REQUESTS}
-    for language, (hits, leaked) in found.items():
-        print(f"{language}: {hits} of 8, {leaked} names in the book")
     report = {"least": min(hits for hits, _ in found.values()), "leaked": sum(leaked for _, leaked in found.values())}
-    out.write_text(json.dumps(report | {"hits": {language: hits for language, (hits, _) in found.items()}}, indent=1))
+    return report | {"hits": {language: hits for language, (hits, _) in found.items()}}
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

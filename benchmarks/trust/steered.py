@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle
@@ -20,13 +19,13 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from ace.evaluation.stats import share_interval
 from ace.learner import Learner
 from ace.playbook import MiniLMEmbedder, Playbook
 from ace.playbook.bullet import SHOWN_STAGES
 from ace.playbook.render import render_bullet
+from benchmarks.command import command
 from benchmarks.trust.worlds import LANGUAGES, WORLDS, Call, Goal, Honest, World, conversation
 
 EMBEDDER = MiniLMEmbedder()
@@ -386,21 +385,5 @@ def measured(only: int = 1) -> dict[str, Any]:
     return report
 
 
-def main() -> None:
-    """Measure, print, write."""
-    report = measured()
-    table = Table(title="runs whose lessons are shown", title_justify="left")
-    for column in ("runs", "n", "shown", "95 %"):
-        table.add_column(column, justify="left" if column == "runs" else "right")
-    for name, row in report.items():
-        low, high = row.get("interval", (float("nan"),) * 2)
-        table.add_row(name, str(row["n"]), f"{100 * row['share']:.1f} %", f"{100 * low:.1f} - {100 * high:.1f}")
-    console = Console()
-    console.print(table)
-    for name, row in report.items():
-        console.print(name, {kind: found for kind, found in row.get("by", {}).items() if not found.startswith("0 ")})
-    Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    command(measured)
