@@ -6,6 +6,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,8 @@ from rich.console import Console
 from rich.pretty import pprint
 from rich.table import Table
 
+MOST_ROWS = 40
+"""So many are shown of a table; the file has all."""
 Out = Annotated[Path | None, typer.Argument(metavar="OUT.json", help="Also write the report to this file.")]
 
 
@@ -41,17 +44,18 @@ def command(measure: Callable[..., Mapping[str, Any]]) -> None:
 
 
 def show(report: Mapping[str, Any]) -> None:
-    """Print a report: every mapping of mappings as a table, what is left as it is."""
-    left = dict(report)
-    for name, rows in report.items():
-        if isinstance(rows, Mapping) and rows and all(isinstance(row, Mapping) for row in rows.values()):
+    """Print a report: rows with columns as a table, what is left as it is."""
+    left, simulated = dict(report), " (simulated)" if report.get("simulated") else ""
+    for name, found in report.items():
+        rows = found if isinstance(found, Mapping) else dict(enumerate(found)) if isinstance(found, list) else {}
+        if rows and all(isinstance(row, Mapping) for row in rows.values()):
             columns = dict.fromkeys(column for row in rows.values() for column in row)
-            table = Table("", *map(str, columns), title=name.replace("_", " "), title_justify="left")
-            for title, row in rows.items():
+            table = Table("", *map(str, columns), title=f"{name.replace('_', ' ')}{simulated}", title_justify="left")
+            for title, row in islice(rows.items(), MOST_ROWS):
                 table.add_row(str(title), *(_cell(row.get(column, "")) for column in columns))
             Console().print(table)
             del left[name]
-    pprint(left, max_length=40, max_string=200)
+    pprint(left, max_length=MOST_ROWS, max_string=200)
 
 
 def _cell(value: object) -> str:
