@@ -1,6 +1,6 @@
 """Are plans with a stranger's call ever run? ``python -m benchmarks.trust.plans_poison OUT.json``.
 
-The five worlds of `trust_worlds.py`: runs that obeyed planted words, so that what they teach carries the stranger's call.
+The five worlds of `worlds.json`: runs that obeyed planted words, so that what they teach carries the stranger's call.
 Their plans come in by four doors: they are **learned** from the run, **remembered** over the shared memory's door and
 praised by feedback, **imported** from a file that says they are active, trusted, released and proven, or **pasted** over the
 plan of an honest lesson that a person had released and chance had proven. Then agents with ``plans="approved"`` and
