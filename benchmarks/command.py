@@ -50,10 +50,10 @@ def show(report: Mapping[str, Any]) -> None:
         rows = found if isinstance(found, Mapping) else dict(enumerate(found)) if isinstance(found, list) else {}
         if rows and all(isinstance(row, Mapping) for row in rows.values()):
             columns = dict.fromkeys(column for row in rows.values() for column in row)
-            table = Table("", *map(str, columns), title=f"{name.replace('_', ' ')}{simulated}", title_justify="left")
+            table = Table("", *map(str, columns))
             for title, row in islice(rows.items(), MOST_ROWS):
                 table.add_row(str(title), *(_cell(row.get(column, "")) for column in columns))
-            Console().print(table)
+            Console().print(f"{name.replace('_', ' ')}{simulated}", table, sep="\n", markup=False)
             del left[name]
     pprint(left, max_length=MOST_ROWS, max_string=200)
 
