@@ -35,7 +35,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "peers": ("learning.memories", "{out}"),
     "retention": ("learning.retention", "{out}"),
     "decisions": ("retrieval.decisions", "{data}", "{out}"),
-    "tau2": ("retrieval.tau2", "{out}", "--data", "{data}"),
+    "tau2": ("retrieval.tau2", "{data}", "{out}"),
 }
 """Each study and its arguments."""
 KINDS = {"ace": (".py", ".toml", ".json", ".jsonl", ".gz"), "benchmarks": (".py", ".toml")}

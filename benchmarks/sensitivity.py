@@ -82,9 +82,9 @@ BREAKS = (
     Break(
         "conversations-lost",
         "it writes its figure, and fails",
-        "benchmarks/agent/conversations_kept.py",
-        "\n    main()\n",
-        "\n    main()\n    raise SystemExit(3)\n",
+        "benchmarks/command.py",
+        'encoding="utf-8")\n',
+        'encoding="utf-8")\n            raise SystemExit(3)\n',
     ),
     Break(
         "conversations-prefix",

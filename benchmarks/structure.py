@@ -10,7 +10,6 @@ Examples:
 
 from __future__ import annotations
 
-import argparse
 import ast
 import io
 import json
@@ -27,7 +26,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from benchmarks.command import command
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "ace"
@@ -339,16 +338,5 @@ def figures() -> dict[str, Any]:
     }
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Measure, print, and write the figures when a file is named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("target", type=Path, nargs="?", help="where the figures are written")
-    given = parser.parse_args(arguments)
-    report = figures()
-    Console().print(report)
-    if given.target:
-        given.target.write_text(json.dumps(report, indent=1), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    command(figures)

@@ -7,15 +7,11 @@ prompt offers. Printed beside it: the same without breaker, exclusion, retries a
 from __future__ import annotations
 
 import dataclasses
-import json
 import random
-import sys
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from ace.agent import Policy, RetryPolicy
 from ace.agent.episode import Episode
@@ -29,6 +25,7 @@ from ace.suites.office import OfficeSuite
 from ace.suites.protocol import SuiteTask
 from ace.testing import FaultyTool, SimulatedLM
 from ace.tools import Tool, ToolRegistry
+from benchmarks.command import command
 
 KINDS = ("timeout", "network", "exception")
 
@@ -115,31 +112,19 @@ def pitfalls(got: dict[str, Any], suite: OfficeWithReplicas, tasks: list[SuiteTa
     return right / max(1, asked)
 
 
-def main(target: Path, limit: int | None) -> None:
-    """Write the shares as JSON and print them."""
+def main(limit: int | None = None) -> dict[str, Any]:
+    """Return the shares."""
     suite = OfficeWithReplicas(True)
     tasks = [task for task in suite.tasks if suite.primary(task) is not None][:limit]
-    report: dict[str, Any] = {}
-    table = Table(title="a broken read tool with an alternative in the catalog (simulated)")
-    for name in ("stand-in", "tasks", "solved without fault", "still solved", "without protection"):
-        table.add_column(name)
+    report: dict[str, Any] = {"simulated": True}
     for preset, arm in (("oracle", "none"), ("learner", "gold")):
         row = compare(tasks, preset, arm)
         got = row.pop("got")
         if preset == "oracle":
             row["pitfall_learned"] = pitfalls(got, suite, tasks)
         report[preset] = row
-        shown = [
-            f"{row[n]:.1%} [{row[f'{n}_interval'][0]:.1%}, {row[f'{n}_interval'][1]:.1%}]"
-            for n in ("protected", "unprotected")
-        ]
-        table.add_row(f"{preset}, {arm}", str(row["tasks"]), str(row["solved_without_fault"]), *shown)
-    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
-    Console(width=140).print(table)
-    print(
-        f"the playbook learned the pitfall in {report['oracle']['pitfall_learned']:.1%} of the runs that got around it"
-    )
+    return report
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[3]) if len(sys.argv) > 3 else None)
+    command(main)

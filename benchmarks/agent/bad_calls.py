@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 from ace_suites.workbench import WorkBenchSuite
-from rich.console import Console
-from rich.table import Table
 
 from ace.agent import Policy
 from ace.core.text import any_json
@@ -25,6 +22,7 @@ from ace.testing import SimulatedLM
 from ace.testing.engine import Prompt
 from ace.testing.simulated import Turn
 from ace.tools import ToolRegistry
+from benchmarks.command import command
 
 BAD = "A bad call that a model really made."
 COLUMNS = ("calls", "executed", "coerced", "refused_by_tool", "reprompted", "failed", "solved")
@@ -118,13 +116,20 @@ def examine(record: dict[str, Any], pool: AgentPool, lm: Listening, suite: WorkB
     }
 
 
-def main(data: Path, target: Path) -> None:
-    """Write counts by class as JSON and print them as a table."""
+def main(data: Path) -> dict[str, Any]:
+    """Return counts by class."""
     records = [json.loads(line) for line in (data / "malformed_calls" / "dev.jsonl").read_text("utf-8").splitlines()]
     suite = WorkBenchSuite(data / "workbench", toolkits="all")
     pool, lm = AgentPool(suite, Policy.lenient()), Listening(suite)
     classes: dict[str, dict[str, int]] = {}
-    report: dict[str, Any] = {"n": len(records), "crashes": 0, "tracebacks": 0, "unclear": [], "not_passed_on": 0}
+    report: dict[str, Any] = {
+        "simulated": True,
+        "n": len(records),
+        "crashes": 0,
+        "tracebacks": 0,
+        "unclear": [],
+        "not_passed_on": 0,
+    }
     for record in records:
         try:
             seen = examine(record, pool, lm, suite)
@@ -142,16 +147,8 @@ def main(data: Path, target: Path) -> None:
     report["unclear_count"] = len(report["unclear"])
     report["classes"] = classes
     report["solved"] = sum(row["solved"] for row in classes.values())
-    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
-    table = Table(title=f"{len(records)} recorded bad calls, each the first decision of its task (simulated)")
-    table.add_column("class")
-    for name in COLUMNS:
-        table.add_column(name.replace("_", " "), justify="right")
-    for name, row in sorted(classes.items()):
-        table.add_row(name, *(str(row[column]) for column in COLUMNS))
-    Console().print(table)
-    print({k: v for k, v in report.items() if k not in ("classes", "unclear")}, report["unclear"][:10])
+    return report
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    command(main)

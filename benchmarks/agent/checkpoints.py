@@ -9,8 +9,6 @@ A hundred threads at once show what is lost or mixed.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import sqlite3
 import statistics
@@ -28,6 +26,7 @@ from langgraph.graph import END, START, StateGraph
 from ace import graph
 from ace.graph import JsonlCheckpointer, Message, append, counter
 from ace.tasks import ReasoningStep
+from benchmarks.command import command
 
 STEPS = 10
 RESAMPLES = 4_000
@@ -161,28 +160,20 @@ def crowd(folder: Path, threads: int) -> dict[str, Any]:
     return {"threads": threads, "wrong": wrong, "seconds": seconds, "steps_per_second": threads * STEPS / seconds}
 
 
-def main() -> None:
-    """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", nargs="?", type=Path)
-    parser.add_argument("--pairs", type=int, default=60)
-    parser.add_argument("--memory", choices=["jsonl", "sqlite", "none"], help="print the memory of one kind, and end")
-    options = parser.parse_args()
-    if options.memory:
-        print(memory(options.memory, 100))
-        return
-    with TemporaryDirectory(dir=options.out.parent if options.out else None) as name:
+def main(pairs: int = 60) -> dict[str, Any]:
+    """Return the report."""
+    with TemporaryDirectory() as name:
         folder = Path(name)
-        times, together = paired(folder, options.pairs), crowd(folder, 100)
+        times, together = paired(folder, pairs), crowd(folder, 100)
     middle, low, high = ratio(times["jsonl"], times["sqlite"])
-    ours, theirs = processor(3 * options.pairs)
+    ours, theirs = processor(3 * pairs)
     taken = {
         kind: int(subprocess.run([sys.executable, __file__, "--memory", kind], capture_output=True, check=True).stdout)
         for kind in ("none", "jsonl", "sqlite")
     }
-    report = {
+    return {
         "steps": STEPS,
-        "pairs": options.pairs,
+        "pairs": pairs,
         "ms_per_step": {name: statistics.median(values) for name, values in times.items()},
         "cpu_ms_per_step": {"ours": statistics.median(ours), "langgraph": statistics.median(theirs)},
         "cpu_ratio": ratio(ours, theirs)[0],
@@ -192,16 +183,7 @@ def main() -> None:
         "memory_mb": {kind: (taken[kind] - taken["none"]) / 1024 for kind in ("jsonl", "sqlite")},
         "crowd": together,
     }
-    for kind, value in report["ms_per_step"].items():
-        print(f"{kind:7} {value:6.2f} ms per step")
-    print(f"jsonl takes {middle:.2f} times as long as sqlite [{low:.2f}, {high:.2f}]")
-    print(f"without a saver, a step takes {report['cpu_ratio']:.2f} of LangGraph's CPU")
-    mb, rate = report["memory_mb"], together["steps_per_second"]
-    print(f"memory of a saver, 100 threads: {mb['jsonl']:+.1f} MB, sqlite {mb['sqlite']:+.1f} MB")
-    print(f"{together['threads']} threads at once: {together['wrong']} wrong, {rate:.0f} steps a second")
-    if options.out:
-        options.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    print(memory(sys.argv[2], 100)) if sys.argv[1:2] == ["--memory"] else command(main)

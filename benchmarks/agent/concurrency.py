@@ -11,22 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import statistics
-import sys
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import dspy
-from rich.console import Console
-from rich.table import Table
 
 from ace import ReActGenerator, tool
 from ace.react.catalog import ToolCatalog
 from ace.testing import FunctionLM, decision
 from ace.testing.engine import Prompt
+from benchmarks.command import command
 
 PROGRAMS, LOOKS, ROUNDS = 200, 4, 3
 LM_SECONDS, TOOL_SECONDS = 0.05, 0.02
@@ -150,21 +146,11 @@ async def measure() -> dict[str, Any]:
     return report
 
 
-def main() -> None:
-    """Measure, print, and write JSON when a file is named."""
+def main() -> dict[str, Any]:
+    """Measure, and return the report."""
     dspy.configure(trace=None, disable_history=True)
-    report = asyncio.run(measure())
-    table = Table(title=f"{PROGRAMS} programs at once, {LOOKS + 1} calls each", title_justify="left")
-    for name in ("", "wall s", "CPU ms per call", "longest stall ms"):
-        table.add_column(name, justify="right")
-    for name in ("bare", "ours"):
-        row = report[name]
-        table.add_row(name, f"{row['wall']:.2f}", f"{row['cpu_ms_per_call']:.2f}", f"{row['stall_ms']:.0f}")
-    Console().print(table)
-    print({key: report[key] for key in ("wall_ratio", "cpu_ms_per_call_ratio", "stall_ms", "cross_talk")})
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return asyncio.run(measure())
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

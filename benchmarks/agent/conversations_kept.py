@@ -24,6 +24,7 @@ from ace import ReActGenerator
 from ace.testing import FunctionLM, decision
 from ace.testing.engine import Prompt
 from ace.tools import tool
+from benchmarks.command import command
 
 CUSTOMERS = 20
 PLACES = ("between", "model", "tool")
@@ -98,15 +99,12 @@ def mixed() -> tuple[int, int]:
     return sum(map(len, answers)), wrong
 
 
-def main() -> None:
-    """Measure, print, write."""
-    if sys.argv[1] == "--talk":
-        talk(sys.argv[2], sys.argv[3])
-        return
+def main() -> dict[str, Any]:
+    """Return the report."""
     with tempfile.TemporaryDirectory() as folder:
         each = [survives(folder, customer) for customer in range(CUSTOMERS)]
     answers, wrong = mixed()
-    report = {
+    return {
         "simulated": True,
         "customers": CUSTOMERS,
         "killed": sum(one["killed"] for one in each),
@@ -115,9 +113,7 @@ def main() -> None:
         "answers_of_threads": answers,
         "mixed_up": wrong,
     }
-    print(json.dumps(report, indent=2))
-    Path(sys.argv[1]).write_text(json.dumps(report), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    talk(*sys.argv[2:]) if sys.argv[1:2] == ["--talk"] else command(main)

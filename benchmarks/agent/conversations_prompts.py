@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import dspy
@@ -33,6 +31,7 @@ from ace.react.program import REACT
 from ace.testing import FunctionLM, decision
 from ace.testing.engine import Prompt
 from ace.tools import tool
+from benchmarks.command import command
 from benchmarks.model_server import serve
 
 NAMES = (  # noqa: SIM905
@@ -194,8 +193,8 @@ def small_window(mode: str) -> dict[str, Any]:
     return {"answered": right, "shortened_messages": cut, "refused_prompts": refused}
 
 
-def main() -> None:
-    """Measure, print, write."""
+def main() -> dict[str, Any]:
+    """Return the report."""
     lessons = book()
     holders = {
         "text": ours("text"),
@@ -207,7 +206,7 @@ def main() -> None:
     }
     found: dict[str, Any] = {name: measured(hold) for name, hold in holders.items()}
     lessons.close()
-    report = {
+    return {
         "simulated": True,
         "messages": len(NAMES),
         "by": found,
@@ -222,9 +221,7 @@ def main() -> None:
         - max(found["dspy.ReActV2"]["cached_share"], found["Pydantic AI"]["cached_share"]),
         "window": small_window("small"),
     }
-    print(json.dumps(report, indent=2))
-    Path(sys.argv[1]).write_text(json.dumps(report), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from pathlib import Path
+from typing import Any
+
+from benchmarks.command import command
 
 HEAVY = ("dspy", "faiss", "onnxruntime", "torch", "sqlalchemy", "sentence_transformers", "sklearn", "scipy")
 PROBE = """
@@ -23,17 +24,14 @@ print(len(sys.modules), " ".join(name for name in {heavy!r} if name in sys.modul
 """
 
 
-def loaded() -> tuple[int, list[str]]:
+def main() -> dict[str, Any]:
     """Count how many modules are loaded in a fresh process, and which heavy packages."""
     done = subprocess.run(
         [sys.executable, "-c", PROBE.replace("{heavy!r}", repr(HEAVY))], capture_output=True, text=True, check=True
     )
     total, *found = done.stdout.split()
-    return int(total), found
+    return {"modules": int(total), "heavy_modules": len(found), "names": found}
 
 
 if __name__ == "__main__":
-    total, found = loaded()
-    report = {"modules": total, "heavy_modules": len(found), "names": found}
-    Path(sys.argv[1]).write_text(json.dumps(report), encoding="utf-8")
-    print(report)
+    command(main)

@@ -8,22 +8,18 @@ all alike; figures are medians, and ratios are medians of the ratios within a ro
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import dspy
-from rich.console import Console
-from rich.table import Table
 
 from ace import ReActGenerator, Tool
 from ace.react.program import REACT
 from ace.testing import FunctionLM, decision
 from ace.testing.engine import Prompt, render_reply
+from benchmarks.command import command
 from benchmarks.peers.peer import Peer
 
 ROUNDS = 9
@@ -130,43 +126,27 @@ def calls_per_task() -> dict[str, int]:
     return {"ours": ours, "dspy": asked[0], "fewer": asked[0] - ours}
 
 
-def main() -> None:
-    """Measure, print, and write JSON when a file is named."""
+def main() -> dict[str, Any]:
+    """Measure, and return the report."""
     dspy.configure(trace=None, disable_history=True)
     peers = {name: agent_of(name) for name in PEERS}
     report: dict[str, Any] = {"versions": {"dspy": dspy.__version__}, "steps": {}}
     for peer in peers.values():
         report["versions"] |= peer.versions
-    table = Table(
-        title=f"CPU ms per LM call, zero-latency model (median of {ROUNDS}, interleaved)", title_justify="left"
-    )
     names = ("dspy.ReActV2", "ReActGenerator", "bare Predict", *PEERS.values())
-    for name in ("steps", *names, "to dspy.ReActV2", "to LangGraph", "to Pydantic AI"):
-        table.add_column(name, justify="right")
     for steps in STEPS:
         times = interleaved(contestants(steps, peers))
         row: dict[str, Any] = {name: statistics.median(values) for name, values in times.items()}
         row["ratios"] = {name: ratio(times, "ReActGenerator", name) for name in names if name != "ReActGenerator"}
         report["steps"][str(steps)] = row
-        shown = [row["ratios"][name] for name in ("dspy.ReActV2", "LangGraph", "Pydantic AI")]
-        table.add_row(str(steps), *(f"{row[name]:.2f}" for name in names), *(f"{value:.2f}" for value in shown))
     for peer in peers.values():
         peer.close()
     flat = interleaved({n: with_tools(n) for n in TOOLS})
     report["tools"] = {str(n): statistics.median(values) for n, values in flat.items()}
     report["tools_ratio"] = max(ratio(flat, n, TOOLS[0]) for n in TOOLS)
     report["calls"] = calls_per_task()
-    Console(width=140).print(table)
-    print("versions:", report["versions"])
-    print(
-        "with 10, 50, 100 tools:",
-        {n: round(v, 2) for n, v in report["tools"].items()},
-        f"ratio {report['tools_ratio']:.2f}",
-    )
-    print("LM calls for ten tool calls and an answer:", report["calls"])
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

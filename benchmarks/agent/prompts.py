@@ -9,12 +9,9 @@ before, byte for byte, the trailer of DSPy's adapters left out. CPU per request 
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 import time
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -28,6 +25,7 @@ from ace.suites import load_suite
 from ace.testing import FunctionLM, decision
 from ace.testing.engine import Prompt
 from ace.tools import ToolRegistry, tool
+from benchmarks.command import command
 
 TRAILER = re.compile(r"\s*(?:<user>)?\s*Respond with (?:the corresponding output fields|a JSON object)[^\n]*\s*\Z")
 STEPS, LONG, MESSAGES, TURNS, RUNS = 10, 20, 20, 40, 4
@@ -180,15 +178,15 @@ def cpu() -> list[float]:
     return ratios
 
 
-def main() -> None:
-    """Play, count, write."""
+def main() -> dict[str, Any]:
+    """Play, count, and return the report."""
     adapters = {"ours": None, "chat": dspy.ChatAdapter(), "json": dspy.JSONAdapter(), "xml": dspy.XMLAdapter()}
     unlike = {
         name: broken(play(adapter, 1, LONG)) + broken(play(adapter, MESSAGES, 1)) for name, adapter in adapters.items()
     }
     unlike["native"] = broken(play_natively(1, LONG)) + broken(play_natively(MESSAGES, 1))
     tokens, ratios = cost(), cpu()
-    report = {
+    return {
         "not_begun_with_the_one_before": unlike,
         "broken_prefixes": sum(unlike.values()),
         "requests": sum(SEEN),
@@ -197,9 +195,7 @@ def main() -> None:
         "cpu_ratio": median(ratios),
         "cpu_ratios": sorted(ratios),
     }
-    print(json.dumps({name: value for name, value in report.items() if name != "cpu_ratios"}, indent=2))
-    Path(sys.argv[1]).write_text(json.dumps(report), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from ace_suites.workbench.recorded_lm import RecordedLM
 from ace.agent import Policy
 from ace.evaluation.report.summary import by_domain
 from ace.evaluation.runner import evaluate
+from benchmarks.command import command
 
 RUNS = ("gpt-4_domains", "gpt-4_all", "gpt-3.5_domains", "llama2-70b_domains")
 
@@ -46,8 +45,8 @@ def drive(folder: Path, run: str) -> dict[str, Any]:
     return {"domains": by_domain(rows), "unequal": unequal, "crashes": crashes, "named": named}
 
 
-def main(folder: Path, target: Path) -> None:
-    """Write the comparison as JSON."""
+def main(folder: Path) -> dict[str, Any]:
+    """Return the comparison."""
     started, published = time.monotonic(), reference(folder)
     report: dict[str, Any] = {"correct": {}, "runs": 0, "unexplained": 0, "unequal_calls": 0, "crashes": 0, "named": {}}
     for run in RUNS:
@@ -61,9 +60,8 @@ def main(folder: Path, target: Path) -> None:
             explained = sum(named["domain"] == domain for named in result["named"])
             report["unexplained"] += abs(row.correct - published[run, domain]) > explained
     report["seconds"] = time.monotonic() - started
-    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
-    print(json.dumps(report, indent=1))
+    return report
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    command(main)

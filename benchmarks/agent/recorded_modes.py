@@ -1,14 +1,12 @@
 """Recorded WorkBench runs in text and in native mode, served by an OpenAI-compatible server on loopback, side by side.
 
-``python -m benchmarks.agent.recorded_modes WORKBENCH OUT.json [RUN...]``: the decisions are the same, so must be the outcome
-classes and the final states; text mode over HTTP is also compared with the embedded replay.
+``python -m benchmarks.agent.recorded_modes WORKBENCH OUT.json [--runs RUN ...]``: the decisions are the same, so must be the
+outcome classes and the final states; text mode over HTTP is also compared with the embedded replay.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from rich.progress import track
 from ace import Policy, ReActGenerator
 from ace.evaluation.runner import Attempt
 from ace.testing.engine import Prompt
+from benchmarks.command import command
 from benchmarks.model_server import Calls, serve
 
 RUNS = ("gpt-4_domains", "gpt-4_all", "gpt-3.5_domains", "llama2-70b_domains")
@@ -92,8 +91,8 @@ def play(folder: Path, run: str) -> dict[str, Any]:
     return report
 
 
-def main(folder: Path, target: Path, runs: list[str]) -> None:
-    """Write the comparison as JSON."""
+def main(folder: Path, runs: list[str] | None = None) -> dict[str, Any]:
+    """Return the comparison."""
     dspy.configure(trace=None, disable_history=True)
     started = time.monotonic()
     report: dict[str, Any] = {"by_run": {run: play(folder, run) for run in runs or RUNS}}
@@ -102,11 +101,8 @@ def main(folder: Path, target: Path, runs: list[str]) -> None:
     report["crashes"] = sum(row["crashes"] for row in rows)
     report["differ"] = sum(len(row["native_differs"]) + len(row["text_differs"]) for row in rows)
     report["seconds"] = time.monotonic() - started
-    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
-    for run, row in report["by_run"].items():
-        print(run, {k: len(v) if isinstance(v, list) else v for k, v in row.items()}, row["native_differs"][:2])
-    print({k: v for k, v in report.items() if k != "by_run"})
+    return report
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
+    command(main)

@@ -9,18 +9,19 @@ bootstrap.
 from __future__ import annotations
 
 import io
-import json
 import os
 import subprocess
 import sys
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.progress import track
 
+from benchmarks.command import command
 from benchmarks.worker import Worker
 
 BEFORE = "1b38c3e"
@@ -83,8 +84,8 @@ def ratio(ours: list[float], theirs: list[float]) -> dict[str, float]:
     return {"estimate": float(np.median(ratios)), "low": float(low), "high": float(high)}
 
 
-def main() -> None:
-    """Take turns, print, write."""
+def main() -> dict[str, Any]:
+    """Take turns, and return the report."""
     with tempfile.TemporaryDirectory() as folder:
         packed = subprocess.run(["git", "archive", BEFORE, "ace"], cwd=ROOT, capture_output=True, check=True).stdout
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
@@ -100,15 +101,13 @@ def main() -> None:
         for process in workers.values():
             process.close()
     ratios = {kind: ratio(taken[f"now {kind}"], taken[f"before {kind}"]) for kind in KINDS}
-    report = {
+    return {
         "pairs": PAIRS,
         "cpu_ms_per_call": {name: float(np.median(values)) for name, values in taken.items()},
         "ratios": ratios,
         "traced_low": max(ratios[kind]["low"] for kind in KINDS if kind != "quiet"),
     }
-    print(json.dumps(report, indent=2))
-    Path(sys.argv[1]).write_text(json.dumps(report), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -7,13 +7,15 @@ in a folder of its own. The same file runs unchanged beside it: only tests that 
 from __future__ import annotations
 
 import ast
-import json
 import re
 import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
+
+from benchmarks.command import command
 
 PARTS = ("react", "tools")
 WORDS = {"submit": "completed", "Unknown tool": "There is no tool"}
@@ -112,20 +114,18 @@ def outcomes(source: str) -> dict[str, str]:
         return found
 
 
-def main() -> None:
-    """Run both, count, write."""
-    source = (Path(sys.argv[1]) / "dspy_tests" / "test_react_v2.py").read_text(encoding="utf-8")
+def main(data: Path) -> dict[str, Any]:
+    """Run both, count, and return the report."""
+    source = (data / "dspy_tests" / "test_react_v2.py").read_text(encoding="utf-8")
     theirs, ours = outcomes(source), outcomes(replaced(source))
     counted = [name for name, outcome in theirs.items() if outcome == "passed"]
-    report = {
+    return {
         "counted": len(counted),
         "passed": sum(ours.get(name) == "passed" for name in counted),
         "not_passed": [name for name in counted if ours.get(name) != "passed"],
         "not_counted": [name for name in theirs if name not in counted],
     }
-    print(json.dumps(report, indent=2))
-    Path(sys.argv[2]).write_text(json.dumps(report), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

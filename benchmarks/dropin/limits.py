@@ -8,12 +8,9 @@ are left behind.
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
@@ -23,6 +20,7 @@ from ace import Policy, ReActGenerator, UsageLimits
 from ace.testing import FunctionLM, decision
 from ace.testing.engine import AsyncEngine, FunctionEngine, render_reply
 from ace.tools import tool
+from benchmarks.command import command
 
 MODEL_SECONDS, BUDGET, CALLS = 30.0, 2.0, 200
 
@@ -88,18 +86,16 @@ def hanging_calls() -> dict[str, int]:
     }
 
 
-def main() -> None:
+def main() -> dict[str, Any]:
     """Measure, print, write, and leave at once: the hanging threads are daemons."""
     sync, asynchronous = budget("sync"), budget("async")
-    report = {
+    return {
         "budget_seconds": {"sync": sync[0], "async": asynchronous[0]},
         "slowest_seconds": max(sync[0], asynchronous[0]),
         "ended_by": [sync[1], asynchronous[1]],
         "hanging": hanging_calls(),
     }
-    print(json.dumps(report, indent=2))
-    Path(sys.argv[1]).write_text(json.dumps(report), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

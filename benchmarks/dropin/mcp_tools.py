@@ -8,7 +8,6 @@ calls that did not give their answer, and the longest time over a tool's time li
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 import subprocess
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ace.tools import McpServer, Tool, ToolCall, acall_tool, call_tool
+from benchmarks.command import command
 
 LIMIT, TOOLS = 3.0, 50
 SERVER = """
@@ -127,8 +127,8 @@ def measure(transport: str, folder: Path) -> dict[str, Any]:
     return {"tools": listed, "wrong": wrong, "seconds_over_limit": over}
 
 
-def main() -> None:
-    """Measure both transports, print, write."""
+def main() -> dict[str, Any]:
+    """Measure both transports, and return the report."""
     report: dict[str, Any] = {}
     for transport in ("stdio", "http"):
         with tempfile.TemporaryDirectory() as folder:
@@ -136,9 +136,8 @@ def main() -> None:
     report["tools"] = min(report[name]["tools"] for name in ("stdio", "http"))
     report["wrong"] = sum(len(report[name]["wrong"]) for name in ("stdio", "http"))
     report["seconds_over_limit"] = max(report[name]["seconds_over_limit"] for name in ("stdio", "http"))
-    print(json.dumps(report, indent=2))
-    Path(sys.argv[1]).write_text(json.dumps(report), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -7,9 +7,7 @@ is not among them: it needs a demonstration for every predictor, and `extract` i
 
 from __future__ import annotations
 
-import json
 import logging
-import sys
 import tempfile
 import traceback
 import warnings
@@ -25,6 +23,7 @@ from ace.playbook import CallableEmbedder
 from ace.testing import FunctionLM, decision
 from ace.testing.engine import Prompt, render_reply
 from ace.tools import tool
+from benchmarks.command import command
 
 TOY = CallableEmbedder("toy", lambda texts: [[float(ord(text[0])), 1.0] for text in texts])
 VALUES = {"a": "1", "b": "2", "c": "3"}
@@ -121,8 +120,8 @@ def works(program: Any, folder: Path) -> bool:
     return loaded(question="c").answer == "3"
 
 
-def main() -> None:
-    """Compile, check, write."""
+def main() -> dict[str, Any]:
+    """Compile, check, and return the report."""
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     lm = FunctionLM("bench/optimizers", answer)
@@ -134,10 +133,8 @@ def main() -> None:
                     outcome[name] = "works" if works(compile_one(), Path(folder)) else "answers wrongly"
                 except Exception:  # counted, and shown
                     outcome[name] = traceback.format_exc().strip().splitlines()[-1]
-    report = {"works": sum(value == "works" for value in outcome.values()), "outcome": outcome}
-    print(json.dumps(report, indent=2))
-    Path(sys.argv[1]).write_text(json.dumps(report), encoding="utf-8")
+    return {"works": sum(value == "works" for value in outcome.values()), "outcome": outcome}
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -8,11 +8,8 @@ result, a result without its call, or the task is missing. Plain `dspy.ReActV2` 
 
 from __future__ import annotations
 
-import json
 import logging
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
 import dspy
@@ -23,6 +20,7 @@ from ace.react.program import REACT
 from ace.testing import FunctionLM, decision
 from ace.testing.engine import Prompt
 from ace.tools import tool
+from benchmarks.command import command
 
 WINDOWS = (1_500, 2_000, 3_000, 4_000, 6_000, 8_000, 12_000, 16_000, 24_000, 32_000)
 PAGES = 12
@@ -75,12 +73,12 @@ def run(kind: Any, window: int) -> tuple[bool, Reader]:
             return False, reader
 
 
-def main() -> None:
-    """Run, count, write."""
+def main() -> dict[str, Any]:
+    """Run, count, and return the report."""
     logging.getLogger("dspy").setLevel(logging.CRITICAL)  # how plain ReActV2 fails is counted, not shown
     ours = [run(ReActGenerator, window) for window in WINDOWS]
     plain = [run(REACT, window) for window in WINDOWS]
-    report = {
+    return {
         "simulated": True,
         "answered": sum(answered for answered, _ in ours),
         "torn_prompts": sum(reader.torn for _, reader in ours),
@@ -88,9 +86,7 @@ def main() -> None:
         "plain_react": {"answered": sum(answered for answered, _ in plain)},
         "by_window": {str(window): answered for window, (answered, _) in zip(WINDOWS, ours, strict=True)},
     }
-    print(json.dumps(report, indent=2))
-    Path(sys.argv[1]).write_text(json.dumps(report), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

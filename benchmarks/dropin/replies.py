@@ -8,10 +8,7 @@ Long, malformed replies are timed. What plain `dspy.ReAct` makes of the same rea
 from __future__ import annotations
 
 import gc
-import json
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import dspy
@@ -19,6 +16,7 @@ import dspy
 from ace import ReActGenerator
 from ace.testing import FunctionLM, decision
 from ace.tools import Tool
+from benchmarks.command import command
 from benchmarks.dropin.reply_shapes import Reply, cut_off, hostile, readable
 
 ADAPTERS = {"chat": None, "json": dspy.JSONAdapter, "xml": dspy.XMLAdapter}
@@ -90,8 +88,8 @@ def guessed(made: list[tuple[str, dict[str, Any]]], reply: Reply) -> bool:
     return made != reply.calls[: len(made)]
 
 
-def main() -> None:
-    """Play, count, write."""
+def main() -> dict[str, Any]:
+    """Play, count, and return the report."""
     right = dict.fromkeys(ADAPTERS, 0)
     theirs, guesses, raised, slowest = 0, [], [], 0.0
     missed: list[str] = []
@@ -118,7 +116,7 @@ def main() -> None:
             slowest = max(slowest, seconds)
             raised += [f"{name}: {reply.shape}: {error}"] if error else []
             guesses += [f"{reply.shape}: {made}"] if made else []
-    report = {
+    return {
         "shapes": len(replies),
         "right_share": {name: count / len(replies) for name, count in right.items()},
         "lowest_share": min(right.values()) / len(replies),
@@ -129,9 +127,7 @@ def main() -> None:
         "slowest_seconds": slowest,
         "examples": {"missed": missed[:20], "guesses": guesses[:20], "raised": raised[:20]},
     }
-    print(json.dumps(report, indent=2))
-    Path(sys.argv[1]).write_text(json.dumps(report), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -11,7 +11,6 @@ import asyncio
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import dspy
@@ -22,6 +21,7 @@ from ace import ReActGenerator
 from ace.testing import ScriptedLM, decision
 from ace.testing.engine import AsyncEngine, FunctionEngine
 from ace.tools import tool
+from benchmarks.command import command
 
 MODES = ("sync", "async", "native", "parallel")
 TRACERS = ("callbacks", "openinference", "otel")
@@ -133,13 +133,13 @@ def seen_by_spans(mode: str, tracer: str) -> list[tuple[str, str, bool]]:
     return found
 
 
-def main() -> None:
-    """Try one tracer and mode, in this process; or all of them, each in its own."""
-    if sys.argv[1] == "--one":
-        mode, tracer = sys.argv[2:4]
-        seen = seen_by_callbacks(mode) if tracer == "callbacks" else seen_by_spans(mode, tracer)
-        print(json.dumps(seen))
-        return
+def one(mode: str, tracer: str) -> None:
+    """Print what one tracer sees in one mode, in this process."""
+    print(json.dumps(seen_by_callbacks(mode) if tracer == "callbacks" else seen_by_spans(mode, tracer)))
+
+
+def main() -> dict[str, Any]:
+    """Try every tracer in every mode, each in a process of its own."""
     wrong, checked = [], 0
     for tracer in TRACERS:
         for mode in MODES:
@@ -151,10 +151,8 @@ def main() -> None:
             checked += 1
             if sorted(seen) != expected:
                 wrong.append(f"{tracer}, {mode}: {seen}")
-    report = {"checked": checked, "wrong": len(wrong), "examples": wrong}
-    print(json.dumps(report, indent=2))
-    Path(sys.argv[1]).write_text(json.dumps(report), encoding="utf-8")
+    return {"checked": checked, "wrong": len(wrong), "examples": wrong}
 
 
 if __name__ == "__main__":
-    main()
+    one(*sys.argv[2:]) if sys.argv[1:2] == ["--one"] else command(main)

@@ -13,13 +13,10 @@ earlier rule, Student's interval of the families. Worlds with a rare bad family 
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,9 +24,9 @@ import scipy.special
 import scipy.stats
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from ace.evaluation.stats import Estimate, difference, spread
+from benchmarks.command import command
 
 stats: Any = scipy.stats
 special: Any = scipy.special
@@ -168,25 +165,10 @@ def _percent(rows: list[dict[str, Any]], name: str) -> float:
     return 100 * sum(row[name] for row in rows) / len(rows)
 
 
-def main() -> None:
-    """Simulate, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--repeats", type=int, default=FULL // 5)
-    arguments = parser.parse_args()
-    report = summary(simulated(arguments.repeats))
-    table = Table(title="95 % intervals of a paired difference (simulated), percent; width beside the earlier rule's")
-    table.add_column("families")
-    for name in report["families"]["4"]:
-        table.add_column(name.replace("_", " "), justify="right")
-    for k, figures in report["families"].items():
-        table.add_row(k, *(f"{value:.2f}" for value in figures.values()))
-    console = Console(width=140)
-    console.print(table)
-    for row in report["worst_cells"][:5]:
-        console.print(f"worst: {row['cell']}: covers in {row['covers']:.1%}")
-    arguments.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+def main(repeats: int = FULL // 5) -> dict[str, Any]:
+    """Simulate, and return the report."""
+    return summary(simulated(repeats))
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -11,18 +11,15 @@ bootstrap is trusted.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from ace.evaluation.stats import Estimate, difference, mcnemar, mean, share, share_closed
+from benchmarks.command import command
 
 FAMILIES, TASKS, SEEDS = 12, 4, 5
 SHAPE = (FAMILIES, TASKS, SEEDS)
@@ -112,20 +109,16 @@ def known(rows: list[dict[str, Any]], kind: str) -> list[float]:
     return [row["covers"][kind] for row in rows if kind in row["covers"]]
 
 
-def main() -> None:
-    """Simulate, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--repeats", type=int, default=2_000)
-    options = parser.parse_args()
+def main(repeats: int = 2_000) -> dict[str, Any]:
+    """Simulate, and return the report."""
     rng, rows, tests = np.random.default_rng(0), [], []
     cases = [(name, rate) for name in WORLDS for rate in RATES]
     for name, rate in track(cases, "intervals", console=Console(stderr=True)):
-        rows.append({"world": name, "rate": rate, "covers": coverage(WORLDS[name], rate, options.repeats, rng)})
+        rows.append({"world": name, "rate": rate, "covers": coverage(WORLDS[name], rate, repeats, rng)})
     for rate in track(RATES, "tests", console=Console(stderr=True)):
-        tests.append({"rate": rate, "finds": sizes(rate, options.repeats, rng)})
-    report = {
-        "repeats": options.repeats,
+        tests.append({"rate": rate, "finds": sizes(rate, repeats, rng)})
+    return {
+        "repeats": repeats,
         "coverage": rows,
         "sizes": tests,
         "lowest": {kind: min(known(rows, kind)) for kind in rows[0]["covers"]},
@@ -135,21 +128,7 @@ def main() -> None:
         "smallest_size": {kind: min(row["finds"][kind] for row in tests) for kind in tests[0]["finds"]},
         "largest_size": {kind: max(row["finds"][kind] for row in tests) for kind in tests[0]["finds"]},
     }
-    table = Table(title=f"95 % intervals cover, in percent of {options.repeats} repeats")
-    for column in ("families", "p", *rows[0]["covers"]):
-        table.add_column(column, justify="right")
-    for row in rows:
-        table.add_row(row["world"], f"{row['rate']:.2f}", *(f"{value:.1f}" for value in row["covers"].values()))
-    console = Console(width=140)
-    console.print(table)
-    table = Table(title="tests at 5 % find what is not there, in percent")
-    for column in ("p", *tests[0]["finds"]):
-        table.add_column(column, justify="right")
-    for row in tests:
-        table.add_row(f"{row['rate']:.2f}", *(f"{value:.1f}" for value in row["finds"].values()))
-    console.print(table)
-    options.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -7,7 +7,6 @@ three reports are compared run by run.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import subprocess
@@ -16,6 +15,8 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from benchmarks.command import command
 
 ACE = Path(sys.executable).with_name("ace")
 WORDS = [
@@ -56,22 +57,18 @@ def differing_parts(one: dict[str, Any], other: dict[str, Any]) -> int:
     return sum(one[name] != other[name] for name in one if name != "runs")
 
 
-def main() -> None:
-    """Run, kill, run on Ray, compare, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--kills", type=int, default=3)
-    options = parser.parse_args()
+def main(kills: int = 3) -> dict[str, Any]:
+    """Run, kill, run on Ray, compare, and return the report."""
     with TemporaryDirectory() as folder:
         whole, killed, spread = (Path(folder) / name for name in ("whole", "killed", "spread"))
         begun = time.perf_counter()
         if start(whole).wait():
             sys.exit("the command failed")
         seconds, rng, kills = time.perf_counter() - begun, random.Random(0), 0
-        while kills < options.kills:
+        while kills < kills:
             process = start(killed)
             try:
-                process.wait(rng.uniform(0.1, 1.2) * seconds / options.kills)
+                process.wait(rng.uniform(0.1, 1.2) * seconds / kills)
                 break  # it was faster than the kills
             except subprocess.TimeoutExpired:
                 process.kill()
@@ -84,7 +81,7 @@ def main() -> None:
             sys.exit("the command failed on Ray")
         on_ray = time.perf_counter() - begun
         first, second, third = table(whole), table(killed), table(spread)
-    report = {
+    return {
         "simulated": True,
         "minutes": seconds / 60,
         "minutes_on_ray": on_ray / 60,
@@ -98,12 +95,7 @@ def main() -> None:
         "comparisons": first["comparisons"],
         "closed": first["closed"],
     }
-    for name, arm in first["arms"].items():
-        print(f"{name}: {100 * arm['success']:.1f} % in {arm['iterations']:.2f} iterations (simulated)")
-    print(f"{report['runs']} runs in {seconds / 60:.1f} minutes, on Ray in {on_ray / 60:.1f}")
-    print(f"killed {kills} times: {report['differing_runs']} differ; on Ray: {report['differing_runs_on_ray']} differ")
-    options.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -5,21 +5,19 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
 from typing import Any
 
 from rich.progress import track
 
 from ace.suites import load_suite
 from ace.suites.check import check_suite
+from benchmarks.command import command
 
 SUITES = ("office", "bfcl", "bfcl:long_context", "bfcl:miss_param")
 
 
-def main() -> None:
-    """Check each, print, write."""
+def main() -> dict[str, Any]:
+    """Check each, and return the report."""
     found: dict[str, Any] = {}
     for name in track(SUITES, "suites"):
         report = check_suite(load_suite(name)).tasks
@@ -30,9 +28,8 @@ def main() -> None:
             "idle_percent": idle,
             "problems": report.problems,
         }
-        print(f"{name}: {report.oracle_right} of {report.n} right after their reference solution; {report.problems}")
-    Path(sys.argv[1]).write_text(json.dumps(found, indent=1), encoding="utf-8")
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -7,9 +7,7 @@ way in threads in one process, in each of two, and over two together; and the me
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
 import time
 import tracemalloc
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -18,6 +16,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from benchmarks.command import command
 
 STEPS = 4
 """Requests of each run: three calls and the finish."""
@@ -132,30 +132,26 @@ def growth(runs: int) -> float:
     return size / runs
 
 
-def main() -> None:
-    """Measure side by side, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--requests", type=int, default=1_920, help="a multiple of 256 fills the last wave")
-    options = parser.parse_args()
-    cpu = [(bare(options.requests, 0.0, 1)[0], ours(options.requests, 0.0, 1)[0]) for _ in range(3)]
+def main(requests: int = 1_920) -> dict[str, Any]:
+    """Measure side by side, and return the report."""
+    cpu = [(bare(requests, 0.0, 1)[0], ours(requests, 0.0, 1)[0]) for _ in range(3)]
     added = sorted(1_000 * (own - plain) for plain, own in cpu)[1]
     rate: dict[str, list[float]] = {"bare": [], "ours": []}
     for _ in range(3):
         for name, made in (("bare", bare), ("ours", ours)):
-            rate[name].append(1 / made(4 * options.requests, LATENCY, IN_FLIGHT)[1])
+            rate[name].append(1 / made(4 * requests, LATENCY, IN_FLIGHT)[1])
     median = {name: sorted(found)[1] for name, found in rate.items()}
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
 
         def in_two(made: Any, in_flight: int) -> float:
             """Measure requests per second of two processes together, with this number under way over both."""
-            share = 2 * options.requests * in_flight // IN_FLIGHT
+            share = 2 * requests * in_flight // IN_FLIGHT
             halves = [pool.submit(made, share, LATENCY, in_flight // 2) for _ in range(2)]
             return sum(1 / half.result()[1] for half in halves)
 
         ideal = IN_FLIGHT / LATENCY
         both, doubled, floor = in_two(ours, IN_FLIGHT), in_two(ours, 2 * IN_FLIGHT), in_two(bare, 2 * IN_FLIGHT)
-    report = {
+    return {
         "cpu_ms_added_per_request": added,
         "requests_per_second": median,
         "ideal": ideal,
@@ -164,11 +160,9 @@ def main() -> None:
         "kept_in_two_processes": doubled / (2 * ideal),
         "kept_in_two_processes_by_bare": floor / (2 * ideal),
         "kept_by_64_over_two_processes": both / ideal,
-        "bytes_left_per_run": growth(options.requests // STEPS),
+        "bytes_left_per_run": growth(requests // STEPS),
     }
-    print(json.dumps(report, indent=1))
-    options.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

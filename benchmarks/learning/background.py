@@ -6,19 +6,16 @@ run and a thread that learns meanwhile, over a state. Reported: the time inside 
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from ace import Learner, Playbook, ReActGenerator
 from ace.testing import FunctionLM
 from ace.testing.engine import render_reply
+from benchmarks.command import command
 
 RUNS, LATENCY = 100, 0.02
 
@@ -46,8 +43,8 @@ def clerk(prompt: Any) -> str:
     return render_reply(next_thought="Done.", next_tool_name="finish", next_tool_args={"answer": "sold"})
 
 
-def main() -> None:
-    """Measure, print, write."""
+def main() -> dict[str, Any]:
+    """Return the report."""
     agent = ReActGenerator(tools=[look, sell], lm=FunctionLM("clerk", clerk))
     alone, watched, inside = [], [], []
     with tempfile.TemporaryDirectory() as folder, Playbook.open(Path(folder) / "book.db") as book:
@@ -66,7 +63,7 @@ def main() -> None:
                 watched.append(now - started)
             learner.flush()
             learned = learner.report.runs
-    report = {
+    return {
         "runs": RUNS,
         "learned": learned,
         "observe_ms": 1_000 * statistics.median(inside),
@@ -74,10 +71,7 @@ def main() -> None:
         "added_ms": 1_000 * statistics.median(w - a for w, a in zip(watched, alone, strict=True)),
         "run_ms": 1_000 * statistics.median(alone),
     }
-    Console().print(report)
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -9,15 +9,10 @@ the plan says, and what the model is said to write must stand neither in the tas
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
-
-from rich.console import Console
-from rich.table import Table
 
 from ace.core.text import value_to_text
 from ace.playbook.plan import Constant, FromAnswer, FromTask, Plan, plan_with
@@ -28,6 +23,7 @@ from ace.suites.office import OfficeSuite
 from ace.tasks import ReasoningStep, TaskInput
 from ace.tools import ToolRegistry
 from ace.tools.execution import call_tool, check_call
+from benchmarks.command import command
 
 Calls = Sequence[tuple[str, dict[str, Any]]]
 NAMES = ("Ana Kovač", "Ben Otieno", "Chiara Rossi", "Dmitri Orlov", "Efua Mensah", "Farid Haddad", "Grete Lund")
@@ -360,10 +356,10 @@ def office() -> list[dict[str, Any]]:
     return rows
 
 
-def main() -> None:
-    """Mine, compare, print, write."""
+def main() -> dict[str, Any]:
+    """Mine, compare, and return the report."""
     runs, plans = list(worlds()), office()
-    report = {
+    return {
         "runs": len(runs),
         "right": sum(run["right"] for run in runs) / len(runs),
         "office_plans": len(plans),
@@ -371,12 +367,7 @@ def main() -> None:
         "wrong": [row for row in (*runs, *plans) if not row["right"]],
         "texts": sorted({run["plan"] for run in runs} | {f"office: {plan['plan']}" for plan in plans}),
     }
-    table = Table("where", "plans", "right", title="arguments bound as they should be")
-    table.add_row("six worlds", str(len(runs)), f"{report['right']:.0%}")
-    table.add_row("office", str(len(plans)), f"{report['office_right']:.0%}")
-    Console().print(table, report["wrong"][:20], report["texts"])
-    Path(sys.argv[1]).write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

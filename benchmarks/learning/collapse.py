@@ -8,9 +8,7 @@ choices, two of which have the held-out tasks in view.
 
 from __future__ import annotations
 
-import json
 import random
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from ace.playbook import Add, Playbook
 from ace.suites.protocol import changing
 from ace.suites.registry import load_suite
 from ace.suites.splits import halves
+from benchmarks.command import command
 
 STEPS, BUDGET = 500, 4_000
 RUNS = ("gpt-4_domains", "gpt-3.5_domains", "llama2-70b_domains")
@@ -82,9 +81,8 @@ def packed(book: Playbook, bullets: list[Any]) -> list[Any]:
     return chosen
 
 
-def main() -> None:
-    """Learn, check, look up, print, write."""
-    workbench, target = sys.argv[1], Path(sys.argv[2])
+def main(workbench: Path) -> dict[str, Any]:
+    """Learn, check, look up, and return the report."""
     suite = load_suite(f"workbench:{workbench}", toolkits="domains")
     train, test = halves(suite.tasks)
     stream = []
@@ -133,8 +131,7 @@ def main() -> None:
             "verified": small.history.verify().ok,
         }
         report["lost"] = report["hit@3_best_tokens"] - report["hit@3"]
-    Console().print(report)
-    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 def _ids(delta: Any) -> tuple[str, ...]:
@@ -143,4 +140,4 @@ def _ids(delta: Any) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -12,14 +12,11 @@ a book of its own, are a random effect.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks.by_seed import in_processes, options
-from benchmarks.learning.memory_study import READERS, Reader, compared, learning, played, span
+from benchmarks.by_seed import in_processes
+from benchmarks.command import command
+from benchmarks.learning.memory_study import READERS, Reader, compared, learning, played
 
 ATTEMPTS = (1, 3, 10, 40)
 MIDDLE = (10, "task", "first")
@@ -56,24 +53,11 @@ def one_book(job: tuple[int, str]) -> list[dict[str, Any]]:
     return rows
 
 
-def main() -> None:
-    """Run the jobs on all cores, print, write."""
-    chosen = options(__doc__, seeds=10)  # with five the intervals say little
-    jobs = [(seed, how) for how in ("task", "family") for seed in range(chosen.seeds)]
-    rows = [row for part in in_processes(one_book, jobs, chosen.workers, "books (simulated)") for row in part]
-    report: dict[str, Any] = {"simulated": True, "seeds": chosen.seeds, "middle": list(MIDDLE), "cells": []}
-    table = Table(title="held-out office tasks (simulated): what a playbook adds to no memory")
-    for name in (
-        "attempts",
-        "split by",
-        "reader",
-        "none",
-        "success, %",
-        "points gained",
-        "way to gold, %",
-        "iterations",
-    ):
-        table.add_column(name)
+def main(seeds: int = 10, workers: int = 2) -> dict[str, Any]:
+    """Run the jobs on all cores, and return the report."""
+    jobs = [(seed, how) for how in ("task", "family") for seed in range(seeds)]
+    rows = [row for part in in_processes(one_book, jobs, workers, "books (simulated)") for row in part]
+    report: dict[str, Any] = {"simulated": True, "seeds": seeds, "middle": list(MIDDLE), "cells": []}
     for cell in CELLS:
         none, gold = ([r for r in rows if r["arm"] == arm and r["cell"][1] == cell[1]] for arm in ("none", "gold"))
         own = [row for row in rows if row["arm"] == "playbook" and tuple(row["cell"]) == cell]
@@ -82,21 +66,12 @@ def main() -> None:
         found["none"] = 100 * sum(row["success"] for row in none) / len(none)
         found["gold"] = 100 * sum(row["success"] for row in gold) / len(gold)
         report["cells"].append(found)
-        table.add_row(
-            *map(str, cell),
-            f"{found['none']:.0f}",
-            span(found["success"]),
-            span(found["gain_success"], 0, "+"),
-            span(found["closed_success"]),
-            span(found["gain_iterations"], 2, "+"),
-        )
     report["cells_made"] = len(report["cells"])
     report["in_the_middle"] = next(
         row for row in report["cells"] if (row["attempts"], row["split"], row["reader"]) == MIDDLE
     )
-    Console(width=140).print(table)
-    chosen.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -9,15 +9,12 @@ drawn as a whole, seeds (each learned a playbook of its own) a random effect, ar
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks.by_seed import in_processes, options
+from benchmarks.by_seed import in_processes
+from benchmarks.command import command
 
 if TYPE_CHECKING:
     from ace.learner import LearningReport
@@ -138,41 +135,15 @@ def _arms(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return arms
 
 
-def show(report: dict[str, Any], console: Console) -> None:
-    """Show one table."""
-    table = Table(title="held-out tasks of seen families (simulated): share of the way from none to gold bullets")
-    for column in ("rates", "metric", "none", "gold", "playbook", "closed", "random closes", "unseen families, points"):
-        table.add_column(column)
-    for name, part in report["compared"].items():
-        for metric in ("iterations", "success"):
-            closed, unseen = part["closed"][metric], part["unseen_success"]
-            table.add_row(
-                name,
-                metric,
-                *(f"{part[metric][arm]:.2f}" for arm in ("none", "gold", "playbook")),
-                "{estimate:.0%} [{low:.0%}, {high:.0%}]".format(**closed["playbook"]),
-                "{estimate:.0%} [{low:.0%}, {high:.0%}]".format(**closed["random"]),
-                "{difference:+.1f} [{low:+.1f}, {high:+.1f}]".format(**unseen) if metric == "success" else "",
-            )
-    console.print(table)
-    console.print(
-        f"iterations saved by the playbook: {report['compared']['estimated']['fewer_iterations']:.0%} (simulated)"
-    )
-
-
-def main() -> None:
-    """Run the seeds on all cores, print, write."""
-    chosen = options(__doc__)
-    console = Console()
-    done = list(in_processes(one_seed, range(chosen.seeds), chosen.workers, "seeds (simulated)"))
-    report = {
+def main(seeds: int = 5, workers: int = 2) -> dict[str, Any]:
+    """Run the seeds on all cores, and return the report."""
+    done = list(in_processes(one_seed, range(seeds), workers, "seeds (simulated)"))
+    return {
         "simulated": True,
         "learned": [result["learned"] for result in done],
         "compared": compare([row for result in done for row in result["rows"]]),
     }
-    show(report, console)
-    chosen.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

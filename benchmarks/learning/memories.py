@@ -14,15 +14,11 @@ tokens. Each row is compared, paired by task and seed, with no memory and with o
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from ace.evaluation import evaluate
 from ace.evaluation.arms import arm_source
@@ -36,8 +32,9 @@ from ace.reflector import Reflector
 from ace.suites import load_suite, split
 from ace.suites.protocol import Suite, SuiteTask
 from ace.testing import SimulatedLM
-from benchmarks.by_seed import in_processes, options
-from benchmarks.learning.memory_study import TRAINING, Reader, Row, compared, played, span, tokens_of
+from benchmarks.by_seed import in_processes
+from benchmarks.command import command
+from benchmarks.learning.memory_study import TRAINING, Reader, Row, compared, played, tokens_of
 from benchmarks.peers.peer import Peer
 
 ATTEMPTS, K = 10, 3
@@ -178,29 +175,16 @@ def one_seed(seed: int) -> list[Row]:
     return rows
 
 
-def main() -> None:
-    """Run the seeds on all cores, print, write."""
-    chosen = options(__doc__)
-    done = in_processes(one_seed, range(chosen.seeds), chosen.workers, "seeds (simulated)")
+def main(seeds: int = 5, workers: int = 2) -> dict[str, Any]:
+    """Run the seeds on all cores, and return the report."""
+    done = in_processes(one_seed, range(seeds), workers, "seeds (simulated)")
     rows = sorted((row for part in done for row in part), key=lambda row: row["task"])
     none, gold = ([row for row in rows if row["arm"] == arm] for arm in ("none", "gold"))
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         if row["reader"]:
             groups.setdefault((row["arm"], row["notes"], row["reader"]), []).append(row)
-    report: dict[str, Any] = {"simulated": True, "seeds": chosen.seeds, "rows": []}
-    table = Table(title="held-out office tasks (simulated): the same notes in every memory")
-    for name in (
-        "memory",
-        "notes",
-        "reader",
-        "success, %",
-        "points gained",
-        "ours is ahead by",
-        "iterations",
-        "tokens",
-    ):
-        table.add_column(name)
+    report: dict[str, Any] = {"simulated": True, "seeds": seeds, "rows": []}
     for (arm, which, reader), own in groups.items():
         found = compared(none, own, gold) | {"memory": arm, "notes": which, "reader": reader}
         mine = groups[OURS, "all", reader]
@@ -214,20 +198,9 @@ def main() -> None:
         found["ours_ahead"] = {"value": 100 * ahead.value, "low": low, "high": high}
         found["iterations_ratio"] = sum(row["iterations"] for row in mine) / sum(row["iterations"] for row in own)
         report["rows"].append(found)
-        table.add_row(
-            arm,
-            which,
-            reader,
-            span(found["success"]),
-            span(found["gain_success"], 0, "+"),
-            "" if arm == OURS else span(found["ours_ahead"], 0, "+"),
-            f"{found['iterations']:.2f}",
-            f"{found['tokens']:.0f}",
-        )
     report["memories"] = len({row["memory"] for row in report["rows"]})
-    Console(width=140).print(table)
-    chosen.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

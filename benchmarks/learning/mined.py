@@ -14,19 +14,18 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
-
-from rich.console import Console
+from typing import Any
 
 from ace.playbook import Playbook
 from ace.playbook.duplicates.find import text_of
+from benchmarks.command import command
 from benchmarks.playbook.dedup import with_duplicate
 
 RUNS = ("gpt-4_domains", "gpt-3.5_domains", "llama2-70b_domains")
 
 
-def main() -> None:
-    """Learn, look, print, write."""
-    workbench, target = sys.argv[1], Path(sys.argv[2])
+def main(workbench: Path) -> dict[str, Any]:
+    """Learn, look, and return the report."""
     with tempfile.TemporaryDirectory() as folder:
         book_file, report_file = Path(folder) / "book.db", Path(folder) / "learn.json"
         command = [sys.executable, "-m", "ace", "learn", "--from", f"workbench:{workbench}"]
@@ -55,9 +54,8 @@ def main() -> None:
                 for b in sorted(pitfalls, key=lambda b: -len(b.provenance.run_ids))[:10]
             ]
             report["waiting"] = sum(bullet.stage == "quarantined" for bullet in bullets)
-    Console().print(report)
-    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

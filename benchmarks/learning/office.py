@@ -9,14 +9,11 @@ as a whole, seeds a random effect, arms paired.
 
 from __future__ import annotations
 
-import json
 from itertools import product
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks.by_seed import in_processes, options
+from benchmarks.by_seed import in_processes
+from benchmarks.command import command
 from benchmarks.learning.demo import BOUNDS, learned_book
 
 ATTEMPTS = (1, 3, 10, 40)
@@ -89,32 +86,20 @@ def compared(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def main() -> None:
-    """Run the jobs on all cores, print, write."""
-    chosen = options(__doc__)
-    seeds = range(chosen.seeds)
+def main(seeds: int = 5, workers: int = 2) -> dict[str, Any]:
+    """Run the jobs on all cores, and return the report."""
+    seeds = range(seeds)
     jobs: list[Job] = [(seed, attempts, False) for seed, attempts in product(seeds, ATTEMPTS)]
     jobs += [(seed, ATTEMPTS[-1], True) for seed in seeds]
-    done = list(in_processes(one_book, jobs[::-1], chosen.workers, "playbooks (simulated)"))
+    done = list(in_processes(one_book, jobs[::-1], workers, "playbooks (simulated)"))
     names = {f"attempts_{n}": (n, False) for n in ATTEMPTS} | {"new_words": (ATTEMPTS[-1], True)}
-    report: dict[str, Any] = {"simulated": True, "seeds": chosen.seeds}
-    table = Table(title="held-out office tasks (simulated): share of the way from no memory to gold bullets")
-    for column in ("learned from", "metric", "none", "gold", "playbook", "closed"):
-        table.add_column(column)
+    report: dict[str, Any] = {"simulated": True, "seeds": seeds}
     for name, key in names.items():
         parts = [part for part in done if (part["attempts"], part["new_words"]) == key]
         found = report[name] = compared([row for part in parts for row in part["rows"]])
         found["learned"] = [part["learned"] for part in parts]
-        for metric in ("iterations", "success"):
-            table.add_row(
-                name.replace("_", " "),
-                metric,
-                *(f"{found[metric][arm]:.2f}" for arm in ("none", "gold", "playbook")),
-                "{estimate:.0%} [{low:.0%}, {high:.0%}]".format(**found["closed"][metric]),
-            )
-    Console().print(table)
-    chosen.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

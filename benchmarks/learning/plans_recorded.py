@@ -13,8 +13,6 @@ No model is asked. Intervals: Wilson's shape, families of tasks drawn as a whole
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +20,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from ace import ReActGenerator
 from ace.evaluation import evaluate
@@ -36,7 +33,7 @@ from ace.suites.protocol import signature_of
 from ace.suites.registry import load_suite
 from ace.suites.splits import halves
 from ace.testing import FunctionLM, decision
-from benchmarks.learning.memory_study import span
+from benchmarks.command import command
 
 RUNS = ("gpt-4_domains", "gpt-4_all", "gpt-3.5_domains")
 
@@ -121,24 +118,16 @@ def one_model(data: Path, run: str) -> list[tuple[str, str]]:
     return found
 
 
-def main() -> None:
-    """Learn, try, print, write."""
-    data, target = Path(sys.argv[1]), Path(sys.argv[2])
+def main(data: Path) -> dict[str, Any]:
+    """Learn, try, and return the report."""
     report: dict[str, Any] = {"models": {}}
-    table = Table(title="WorkBench, recorded runs of real models: what a plan as one call would have changed, %")
-    for name in ("recorded model", "tasks", "right", "part", "wrong", "handed back", "slot not in the task", "no plan"):
-        table.add_column(name)
     everything: list[tuple[str, str]] = []
     for run in track(RUNS, "models", console=Console(stderr=True)):
         rows = one_model(data, run)
         everything += [(what, f"{run}/{family}") for what, family in rows]
         report["models"][run] = figures(rows)
-        shares = [span(report["models"][run][name]) for name in ("right", "part", "wrong")]
-        counts = [str(report["models"][run]["counts"].get(name, 0)) for name in ("handed back", "unfilled", "none")]
-        table.add_row(run, str(len(rows)), *shares, *counts)
     report |= figures(everything)
-    Console(width=140).print(table)
-    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 def figures(rows: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -152,4 +141,4 @@ def figures(rows: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -7,16 +7,13 @@ over the runs that were solved; success is paired by task and book.
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks.by_seed import in_processes, options
+from benchmarks.by_seed import in_processes
+from benchmarks.command import command
 from benchmarks.learning.curves import MIDDLE
-from benchmarks.learning.memory_study import Reader, compared, learning, played, span
+from benchmarks.learning.memory_study import Reader, compared, learning, played
 
 ARMS = ("off", "approved")
 
@@ -42,19 +39,16 @@ def one_book(seed: int) -> list[dict[str, Any]]:
     return rows
 
 
-def main() -> None:
-    """Run the books, print, write."""
-    chosen = options(__doc__, seeds=10)
-    rows = [
-        row for part in in_processes(one_book, range(chosen.seeds), chosen.workers, "books (simulated)") for row in part
-    ]
+def main(seeds: int = 10, workers: int = 2) -> dict[str, Any]:
+    """Run the books, and return the report."""
+    rows = [row for part in in_processes(one_book, range(seeds), workers, "books (simulated)") for row in part]
     text, plan = ([row for row in rows if row["arm"] == arm] for arm in ARMS)
     found = compared(text, plan)
     solved = {arm: [row for row in rows if row["arm"] == arm and row["success"]] for arm in ARMS}
     means = {arm: sum(row["iterations"] for row in own) / max(1, len(own)) for arm, own in solved.items()}
-    report = {
+    return {
         "simulated": True,
-        "books": chosen.seeds,
+        "books": seeds,
         "tasks": len(plan),
         "iterations_of_solved": means,
         "iterations_ratio": means["approved"] / means["off"],
@@ -67,16 +61,7 @@ def main() -> None:
         "taken": sum(row["plan"]["taken"] for row in plan if row["plan"]),
         "finished": sum(row["plan"]["end"]["why"] == "" for row in plan if row["plan"] and row["plan"]["end"]),
     }
-    table = Table(title="held-out office tasks (simulated): plans as one call beside the same lessons as text")
-    for name in ("arm", "solved, %", "iterations of solved runs"):
-        table.add_column(name)
-    table.add_row("text", f"{report['success_text']:.0f}", f"{means['off']:.2f}")
-    table.add_row(
-        "plan", f"{span(found['success'])}, {span(found['gain_success'], 0, '+')}", f"{means['approved']:.2f}"
-    )
-    Console(width=120).print(table)
-    chosen.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -11,16 +11,10 @@ paired by task, families drawn as a whole.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from ace.evaluation.episodes import Attempt
 from ace.evaluation.memories import FixedBullets
@@ -33,8 +27,9 @@ from ace.suites import load_suite
 from ace.suites.protocol import Suite, SuiteTask, changing
 from ace.suites.splits import halves
 from benchmarks.by_seed import in_processes
+from benchmarks.command import command
 from benchmarks.learning.memories import PEERS, PeerMemory, Shows, notes_of, retrieved, simple
-from benchmarks.learning.memory_study import Reader, Row, learning, played, span
+from benchmarks.learning.memory_study import Reader, Row, learning, played
 
 GROUPS, ATTEMPTS, BUDGET = 6, 10, 4_000
 OURS = ("as it is", "merged", "pruned", f"at most {BUDGET:,} tokens")
@@ -114,19 +109,11 @@ def _learned(suite: Suite, train: Sequence[SuiteTask], seed: int, book: Playbook
     return made
 
 
-def main() -> None:
-    """Run the seeds on all cores, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--seeds", type=int, default=25)
-    parser.add_argument("--workers", type=int, default=2)
-    chosen = parser.parse_args()
-    done = in_processes(one_seed, range(chosen.seeds), chosen.workers, "orders of groups (simulated)")
+def main(seeds: int = 25, workers: int = 2) -> dict[str, Any]:
+    """Run the seeds on all cores, and return the report."""
+    done = in_processes(one_seed, range(seeds), workers, "orders of groups (simulated)")
     rows = sorted((row for part in done for row in part), key=lambda row: row["task"])
     report: dict[str, Any] = {"simulated": True, "memories": {}}
-    table = Table(title="A's held-out tasks before and after five other groups were learned (simulated), %")
-    for name in ("memory", "right plan shown", "then", "change", "solved", "then", "change"):
-        table.add_column(name)
     for memory in (*OURS, *BESIDE):
         early, late = ([r for r in rows if (r["memory"], r["when"]) == (memory, when)] for when in ("before", "after"))
         found: dict[str, Any] = {"queries": len(early)}
@@ -143,24 +130,13 @@ def main() -> None:
                 "change": {"value": 100 * change.value, "low": low, "high": high},
             }
         report["memories"][memory] = found
-        cells = [
-            text
-            for metric in ("hit", "success")
-            for text in (
-                f"{found[metric]['before']:.1f}",
-                f"{found[metric]['after']:.1f}",
-                span(found[metric]["change"], 1, "+"),
-            )
-        ]
-        table.add_row(memory, *cells)
     of_each = {row["seed"]: row for row in rows}.values()
     for name in ("lessons", "merged", "pruned"):
         report[name] = sum(row[name] for row in of_each) / len(of_each)
     report["queries"] = min(found["queries"] for found in report["memories"].values())
     report["most_lost"] = max(-report["memories"][memory]["hit"]["change"]["value"] for memory in OURS)
-    Console(width=140).print(table)
-    chosen.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

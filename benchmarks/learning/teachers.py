@@ -14,7 +14,6 @@ agent that a wrong bullet misleads in every task loses 12 points in this stand-i
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from dataclasses import replace
@@ -22,10 +21,8 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks.by_seed import in_processes, options
+from benchmarks.by_seed import in_processes
+from benchmarks.command import command
 
 WORLDS = ("noisy", "poisoned", "both")
 AGENTS = ("careful", "naive")
@@ -213,21 +210,11 @@ def compare(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def main() -> None:
-    """Run, print, write."""
-    chosen = options(__doc__)
-    jobs = list(product(range(chosen.seeds), WORLDS, AGENTS))
-    rows = [row for found in in_processes(one_run, jobs, chosen.workers, "teachers (simulated)") for row in found]
-    report = {"simulated": True, "compared": compare(rows), "books": _books(rows)}
-    table = Table(title="success against no memory, in points (simulated)")
-    for column in ("world", "none", "agent", *(f"epoch {epoch}" for epoch in EPOCHS), "worst"):
-        table.add_column(column)
-    for world, part in report["compared"].items():
-        for agent in AGENTS:
-            cells = ["{gain:+.1f} [{low:+.1f}, {high:+.1f}]".format(**part[agent]["epochs"][epoch]) for epoch in EPOCHS]
-            table.add_row(world, f"{part['none']:.1f} %", agent, *cells, f"{-part[agent]['lost']:+.1f}")
-    Console().print(table)
-    chosen.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+def main(seeds: int = 5, workers: int = 2) -> dict[str, Any]:
+    """Run, and return the report."""
+    jobs = list(product(range(seeds), WORLDS, AGENTS))
+    rows = [row for found in in_processes(one_run, jobs, workers, "teachers (simulated)") for row in found]
+    return {"simulated": True, "compared": compare(rows), "books": _books(rows)}
 
 
 def _books(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -235,4 +222,4 @@ def _books(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

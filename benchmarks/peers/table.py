@@ -18,23 +18,17 @@ The overhead is that of the loop with a model that answers at once (`overhead.py
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import statistics
 import subprocess
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import dspy
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from ace.agent.history import SUBMIT
 from ace.evaluation import evaluate
@@ -55,6 +49,7 @@ from ace.testing import SimulatedLM
 from ace.testing.engine import Prompt
 from ace.tools import ToolCall, call_tool, check_call
 from benchmarks.agent import overhead
+from benchmarks.command import command
 from benchmarks.peers.peer import Peer
 
 EPOCHS, K, MAX_ITERS = 5, 3, 20
@@ -252,23 +247,18 @@ def started(versions: dict[str, str], missing: dict[str, str], title: str, *word
     return peer
 
 
-def main() -> None:
-    """Run everybody, print the table and what we are not ahead in."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path, nargs="?")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--limit", type=int, help="at most this many of the tasks compared on")
-    options = parser.parse_args()
+def main(seeds: int = 3, limit: int | None = None) -> dict[str, Any]:
+    """Run everybody on at most so many of the tasks compared on, and return the report."""
     dspy.configure(trace=None, disable_history=True)
     suite, model = load_suite("office"), MiniLMEmbedder()
     train, test = split(suite.tasks, "halves")
-    test = test[: options.limit]
+    test = test[:limit]
     rows: list[RunReport] = []
     versions = {"dspy": version("dspy"), "dspy-ace": version("dspy-ace")}
     missing: dict[str, str] = {}
     looked_up: dict[str, list[float]] = {}
     agents = {name: started(versions, missing, name, *words) for name, words in AGENTS.items()}
-    for seed in range(options.seeds):
+    for seed in range(seeds):
         runs = training_runs(suite, train, seed)
         notes = notes_of(suite, runs)
         texts = [*notes, *(task.task.text for task in test)]
@@ -291,10 +281,7 @@ def main() -> None:
     for peer in agents.values():
         if peer is not None:
             peer.close()
-    costs = loop_costs(missing)
-    report = tell(rows, costs, looked_up, versions, missing)
-    if options.out is not None:
-        options.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return compared(rows, loop_costs(missing), looked_up, versions, missing)
 
 
 def loop_costs(missing: Mapping[str, str]) -> dict[str, float]:
@@ -327,68 +314,34 @@ def ahead(cell: Mapping[str, Any]) -> bool:
     return cell["our_value"] < cell["their_value"]
 
 
-def tell(
+def compared(
     rows: Sequence[RunReport],
     costs: Mapping[str, float],
     looked_up: Mapping[str, Sequence[float]],
     versions: Mapping[str, str],
     missing: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Print the table, and under it every cell where we are not ahead."""
+    """Compare the arms, and name every cell where we are not ahead."""
     arms = summarise(rows)
     seeded = [arm for arm in arms if arm == OURS or " + " in arm]
     differences = [found for base in (OURS, BARE, SAME_LOOP) for found in comparisons(rows, base, seeded)]
-    table = Table(title=f"{len(rows) // len(arms)} runs each, simulated; 95 % intervals", title_justify="left")
-    for name in (
-        "agent",
-        "success",
-        "95 %",
-        "iterations",
-        "95 %",
-        "LM calls",
-        "loop, CPU ms per call",
-        "memory tokens",
-    ):
-        table.add_column(name, justify="left" if name == "agent" else "right", no_wrap=name == "agent")
-    cells: dict[str, dict[str, float]] = {}
-    for name, arm in arms.items():
-        cost = costs[loop_of(name)]
-        cells[name] = {
+    cells = {
+        name: {
             "success": 100 * arm.success,
             "iterations": arm.iterations,
             "lm_calls": arm.lm_calls,
-            "overhead": cost,
+            "overhead": costs[loop_of(name)],
             "memory_tokens": arm.memory_tokens,
         }
-        spans = ["{} - {}".format(*(f"{x * times:.1f}" for x in interval)) for interval, times in (
-            (arm.success_interval, 100), (arm.iterations_interval, 1))]  # fmt: skip
-        table.add_row(
-            name, f"{100 * arm.success:.1f} %", spans[0], f"{arm.iterations:.2f}", spans[1], f"{arm.lm_calls:.2f}",
-            f"{cost:.2f}", f"{arm.memory_tokens:.0f}",
-        )  # fmt: skip
-    Console(width=150).print(table)
-    print("versions:", ", ".join(f"{name} {number}" for name, number in sorted(versions.items())))
-    for name, reason in missing.items():
-        print(f"not there: {name}: {reason}")
-    for name, found in ERRORS.items():
-        print(f"{name} raised an error in {len(found)} runs, for example {found[0]}")
-    intervals = {(d.before, d.after, d.metric): (-(d.interval[1] or 0), -(d.interval[0] or 0)) for d in differences}
-    compared = [
+        for name, arm in arms.items()
+    }
+    beside = [
         {"ours": ours, "peer": peer, "metric": metric, "our_value": cells[ours][metric], "their_value": value}
         for ours, peer in pairs_of(cells)
         for metric, value in cells[peer].items()
         if not (ours == SAME_LOOP and metric == "overhead")  # one loop, one overhead
     ]
-    behind = [cell for cell in compared if not ahead(cell)]
-    print(f"we are not ahead in {len(behind)} of {len(compared)} cells:")
-    for cell in behind:
-        span = intervals.get((cell["ours"], cell["peer"], cell["metric"]))
-        times = 100 if cell["metric"] == "success" else 1
-        paired = f"; paired difference {span[0] * times:+.1f} to {span[1] * times:+.1f}" if span else ""
-        print(
-            f"  {cell['metric']}, {cell['ours']} beside {cell['peer']}: {cell['our_value']:.2f} and "
-            f"{cell['their_value']:.2f}{paired}"
-        )
+    behind = [cell for cell in beside if not ahead(cell)]
     others = [figures["iterations"] for name, figures in cells.items() if " + " in name and name != SAME_LOOP]
     return {
         "simulated": True,
@@ -399,9 +352,9 @@ def tell(
         "differences": [d.model_dump(mode="json") for d in differences],
         "behind": behind,
         "look_up_ms": {name: statistics.median(values) for name, values in looked_up.items()},
-        "errors": {name: len(found) for name, found in ERRORS.items()},
+        "errors": {name: {"runs": len(found), "for example": found[0]} for name, found in ERRORS.items()},
         "peers": len(arms) - 3,
-        "cells_compared": len(compared),
+        "cells_compared": len(beside),
         "cells_behind": len(behind),
         "iterations_ratio": cells[OURS]["iterations"] / min(others, default=float("nan")),
         "iterations_ratio_same_loop": cells[SAME_LOOP]["iterations"] / min(others, default=float("nan")),
@@ -409,6 +362,4 @@ def tell(
 
 
 if __name__ == "__main__":
-    begun = time.monotonic()
-    main()
-    print(f"{time.monotonic() - begun:.0f} s", file=sys.stderr)
+    command(main)

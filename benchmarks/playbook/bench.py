@@ -1,12 +1,11 @@
 """What retrieval and commits take on this machine, with a playbook of the size that is asked about; nothing of it stays.
 
-``python -m benchmarks.playbook.bench --bullets 10000 --json out.json``; ``--playbook FILE`` measures a copy of a playbook in
+``python -m benchmarks.playbook.bench OUT.json --bullets 10000``; ``--playbook FILE`` measures a copy of a playbook in
 place of made-up bullets, ``--store postgresql://...`` a server in place of a file.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import sqlite3
@@ -21,13 +20,12 @@ from typing import Any
 
 import sqlalchemy as sa
 from pydantic import BaseModel
-from rich.console import Console
-from rich.table import Table
 
 from ace.core import PlaybookError
 from ace.evaluation.schemas import schema_url
 from ace.playbook import Add, CallableEmbedder, Embedder, MiniLMEmbedder, Playbook, PlaybookBullet
 from ace.playbook.duplicates import labelled_pairs
+from benchmarks.command import command
 
 
 def _drop(store: str, schema: str) -> None:
@@ -239,39 +237,10 @@ def summary(values: Sequence[float]) -> Milliseconds:
     return Milliseconds(p50=p50, p95=p95, p99=p99)
 
 
-def main() -> None:
-    """Measure, print a table, and write the figures when a file is named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bullets", type=int, default=10_000)
-    parser.add_argument("--playbook", type=Path)
-    parser.add_argument("--store", default="")
-    parser.add_argument("--queries", type=int, default=100)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    report = bench_playbook(
-        options.bullets,
-        copy_of=options.playbook,
-        store=options.store,
-        queries=options.queries,
-    )
-    title = f"{report.bullets:,} bullets, {report.store}, {report.embedder}: milliseconds"
-    table = Table(title=title, title_justify="left")
-    table.add_column("what")
-    for column in ("median", "95 %", "99 %"):
-        table.add_column(column, justify="right")
-    for name, took in (
-        ("embed a query", report.embedding),
-        ("retrieve, embedding included", report.retrieval),
-        ("retrieve the same again", report.retrieval_cached),
-        ("commit a bullet", report.commit),
-    ):
-        table.add_row(name, *(f"{value:.2f}" for value in (took.p50, took.p95, took.p99)))
-    Console().print(table)
-    size = "" if report.megabytes is None else f", {report.megabytes:.1f} MB on the disk"
-    print(f"filled in {report.load_seconds:.1f} s; opened again in {report.open_ms:.0f} ms{size}")
-    if options.json is not None:
-        options.json.write_text(report.model_dump_json(indent=1), encoding="utf-8")
+def main(bullets: int = 10_000, playbook: Path | None = None, store: str = "", queries: int = 100) -> dict[str, Any]:
+    """Measure a made-up playbook, or a copy of one."""
+    return bench_playbook(bullets, copy_of=playbook, store=store, queries=queries).model_dump()
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -6,19 +6,17 @@ Also: wrong merges on the package's 300 labelled pairs, and whether every succes
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from ace.playbook import Add, MiniLMEmbedder, Playbook, PlaybookBullet
 from ace.playbook.duplicates import calibrate, labelled_pairs
 from ace.playbook.duplicates.find import JACCARD, LOOK_FROM, THRESHOLDS, same_lesson
 from ace.playbook.duplicates.similarity import jaccard, marks
+from benchmarks.command import command
 
 THRESHOLD = THRESHOLDS[MiniLMEmbedder.name]
 
@@ -62,9 +60,8 @@ def examine(path: Path) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Measure, print, write."""
-    data, target = Path(sys.argv[1]), Path(sys.argv[2])
+def main(data: Path) -> dict[str, Any]:
+    """Return the report."""
     report: dict[str, Any] = {name: examine(data / "ace_playbooks" / f"{name}.txt") for name in ("offline", "online")}
     pairs, embedder = labelled_pairs(), MiniLMEmbedder()
     cosines = (embedder.embed([p.a for p in pairs]) * embedder.embed([p.b for p in pairs])).sum(axis=1)
@@ -75,9 +72,8 @@ def main() -> None:
         "found": sum(m and p.same for m, p in zip(merged, pairs, strict=True)) / sum(p.same for p in pairs),
         "calibrated": calibrate(embedder).model_dump(),
     }
-    Console().print(report)
-    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

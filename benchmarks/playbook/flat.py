@@ -6,11 +6,10 @@ process. Reported: the medians and their ratio, with the 95 % interval of a boot
 
 from __future__ import annotations
 
-import json
-import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -19,14 +18,15 @@ from rich.progress import track
 from ace.learner import Learner
 from ace.playbook import Add, CallableEmbedder, Playbook, PlaybookBullet
 from ace.tasks import Feedback
+from benchmarks.command import command
 from benchmarks.scenarios import advice, letters, verified
 
 SIZES = (100, 50_000)
 TURNS, WARM, BATCH, RESAMPLES = 200, 20, 5_000, 2_000
 
 
-def main() -> None:
-    """Fill, learn in turns, print, write."""
+def main() -> dict[str, Any]:
+    """Fill, learn in turns, and return the report."""
     taken: dict[int, list[float]] = {size: [] for size in SIZES}
     with tempfile.TemporaryDirectory() as folder:
         learners: dict[int, Learner] = {}
@@ -50,16 +50,14 @@ def main() -> None:
     small, large = (np.array(taken[size]) for size in SIZES)
     drawn = np.random.default_rng(0).integers(0, TURNS, (RESAMPLES, TURNS))
     low, high = np.quantile(np.median(large[drawn], axis=1) / np.median(small[drawn], axis=1), [0.025, 0.975])
-    report = {
+    return {
         "lessons": list(SIZES),
         "milliseconds": [float(np.median(small)), float(np.median(large))],
         "ratio": float(np.median(large) / np.median(small)),
         "low": float(low),
         "high": float(high),
     }
-    Console().print(report)
-    Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

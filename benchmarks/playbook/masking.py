@@ -7,17 +7,13 @@ paired difference with a 95 % interval that draws groups as a whole.
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from ace.evaluation.stats import difference
 from ace.playbook import MiniLMEmbedder, Playbook
 from ace.playbook.masking import PatternMasker, Span
+from benchmarks.command import command
 from benchmarks.retrieval import bench as retrieval_bench
 
 
@@ -39,17 +35,13 @@ def hits(tasks: list[Any], embedder: Any, masker: Any, guard: str) -> list[float
     return [float(rank is not None and rank < 3) for rank in ranks]
 
 
-def main() -> None:
-    """Measure, print, write."""
-    data = Path(sys.argv[1])
+def main(data: Path) -> dict[str, Any]:
+    """Return the report."""
     sets = {
         "workbench": retrieval_bench.suite_tasks(retrieval_bench.load_suite(f"workbench:{data / 'workbench'}")),
         "bfcl": retrieval_bench.read_tasks(data / "bfcl_turns" / "tasks.jsonl"),
     }
     report: dict[str, Any] = {}
-    table = Table(
-        "tasks", "left out", "verbatim", "masked", "difference, points", title="hit@3, tasks with calls, percent"
-    )
     for name, tasks in sets.items():
         tasks = [task for task in tasks if task.tools]
         embedder = retrieval_bench.Remembering(MiniLMEmbedder())
@@ -61,12 +53,9 @@ def main() -> None:
             report[f"{name}_{guard}"] = dict(
                 zip(("verbatim", "masked", "difference", "low", "high"), (*means, value, low, high), strict=True)
             )
-            shown = f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"
-            table.add_row(name, guard, *(f"{mean:.1f}" for mean in means), shown)
     report["lowest_high"] = min(part["high"] for part in report.values())
-    Console().print(table)
-    Path(sys.argv[2]).write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -8,17 +8,14 @@ whether the right lesson is found for new numbers and in a wording that no run h
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from ace.learner import Learner
 from ace.playbook import Playbook
 from ace.playbook.plan import digest_of
 from ace.tasks import Feedback, ReasoningStep, TaskInput, TaskOutput
+from benchmarks.command import command
 
 WORDINGS = (
     "Refund order {n}",
@@ -95,8 +92,8 @@ def learned(runs: Iterator[TaskOutput], asked: list[str]) -> dict[str, Any]:
         }
 
 
-def main() -> None:
-    """Learn, look, print, write."""
+def main() -> dict[str, Any]:
+    """Learn, look, and return the report."""
     fresh, wording = [WORDINGS[0].format(n=n) for n in range(900, 920)], [NEW_WORDING.format(n=n) for n in range(20)]
     numbers = (refund(WORDINGS[0].format(n=n), n) for n in range(100))
     wordings = (refund(WORDINGS[n % 5].format(n=n), n) for n in range(100))
@@ -104,14 +101,12 @@ def main() -> None:
         refund(f"Refund {PEOPLE[n % 5]}'s order {n}: it was {REASONS[n // 5 % 5]}.", n, REASONS[n // 5 % 5])
         for n in range(100)
     )
-    report = {
+    return {
         "one_wording": learned(numbers, [*fresh, *wording]),
         "five_wordings": learned(wordings, [*(w.format(n=n) for w in WORDINGS for n in range(900, 904)), *wording]),
         "people": learned(people, [f"Refund Xenia's order {n}: it was the wrong colour." for n in range(900, 920)]),
     }
-    Console().print(report)
-    Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

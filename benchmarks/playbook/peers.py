@@ -8,20 +8,16 @@ medians, ratios are medians of the ratios within a round.
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook
+from benchmarks.command import command
 from benchmarks.peers.peer import Peer
 from benchmarks.playbook.bench import bullets, sentences
 
@@ -33,8 +29,8 @@ PEERS = {
 }
 
 
-def main() -> None:
-    """Measure, print, and write the figures when a file is named."""
+def main() -> dict[str, Any]:
+    """Return the report."""
     texts, queries = sentences(COUNT), sentences(ROUNDS + WARM, seed=1)
     model = MiniLMEmbedder()
     rows = dict(zip([*texts, *queries], model.embed([*texts, *queries]), strict=True))
@@ -73,22 +69,14 @@ def main() -> None:
         for peer in peers.values():
             peer.close()
     report: dict[str, Any] = {"versions": versions, "ms": {}, "times_ours": {}, "recall_at_3": {}}
-    table = Table(title=f"one search among {COUNT:,} lessons, embedding apart (median of {ROUNDS}, interleaved)")
-    for column in ("store", "ms", "times ours", "recall@3"):
-        table.add_column(column, justify="left" if column == "store" else "right")
     for name, taken in times.items():
         report["ms"][name] = statistics.median(taken)
         ratios = [theirs / ours for theirs, ours in zip(taken, times["ours"], strict=True)]
         report["times_ours"][name] = statistics.median(ratios)
         recall = hits[name] / (K * ROUNDS) if name in hits else None
         report["recall_at_3"][name] = recall
-        shown = "" if recall is None else f"{recall:.3f}"
-        table.add_row(name, f"{report['ms'][name]:.2f}", f"{report['times_ours'][name]:.1f}", shown)
-    Console().print(table)
-    print("versions:", versions)
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

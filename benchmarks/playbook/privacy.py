@@ -11,7 +11,6 @@ are searched, too.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import tempfile
@@ -24,13 +23,13 @@ from typing import Any
 from faker import Faker
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from ace.core.language import common_words
 from ace.learner import Learner
 from ace.playbook import Playbook
 from ace.playbook.render import render_bullet, render_bullets
 from ace.tasks import Feedback
+from benchmarks.command import command
 from benchmarks.playbook.merge import run
 
 LOCALES = ["en_US", "en_GB", "de_DE", "fr_FR", "es_ES", "it_IT", "pl_PL", "pt_BR", "sv_SE", "tr_TR", "nl_NL", "cs_CZ"]
@@ -127,16 +126,11 @@ def parts(kind: str, text: str) -> list[str]:
     return [plain(text), *(w for w in words if kind == "name" and w not in common_words())]
 
 
-def main() -> None:
-    """Learn, look, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--values", type=int, default=2_000)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    values = planted(given.values, given.seed)
+def main(values: int = 2_000, seed: int = 0) -> dict[str, Any]:
+    """Learn, look, and return the report."""
+    values = planted(values, seed)
     with tempfile.TemporaryDirectory() as folder, Playbook.open(Path(folder) / "book.db") as book:
-        learn(book, values, given.seed)
+        learn(book, values, seed)
         prompts = [render_bullet(bullet) for bullet in book.bullets]
         others = {s.format(v=f"someone {n}") for s in sum(SENTENCES.values(), ()) for n in range(3)}
         prompts += [render_bullets(book.retrieve(text)) for text in others]
@@ -161,12 +155,8 @@ def main() -> None:
         "leaked": examples[:50],
         "lessons": len(prompts) - len(others),
     }
-    table = Table("kind", "values", "in a prompt", "in the journal", title="values that other people can see")
-    for kind in KINDS:
-        table.add_row(kind, str(count[kind]), str(leaks[kind]), str(journal[kind]))
-    Console().print(table, examples[:20], report["lessons"])
-    given.out.write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

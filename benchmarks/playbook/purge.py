@@ -9,7 +9,6 @@ without the text that changed, and texts that come back by a rebuild of the inde
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
@@ -29,6 +28,7 @@ from ace.agent import FolderRunStore, RunSnapshot
 from ace.learner import Learner
 from ace.playbook import Add, Playbook, PlaybookBullet, Tag, Update
 from ace.tasks import Feedback, TaskInput
+from benchmarks.command import command
 from benchmarks.playbook.merge import run
 
 BYSTANDERS = 5
@@ -145,12 +145,8 @@ def fresh_database(url: str, number: int) -> str:
     return sa.make_url(url).set(database=f"purge_{number}").render_as_string(hide_password=False)
 
 
-def main() -> None:
-    """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--texts", type=int, default=40)
-    chosen = parser.parse_args()
+def main(texts: int = 40) -> dict[str, Any]:
+    """Return the report."""
     fakes = [Faker(locale) for locale in ("en_US", "de_DE", "pl_PL", "fr_FR", "ru_RU", "ja_JP")]
     for number, fake in enumerate(fakes):
         fake.seed_instance(number)
@@ -161,7 +157,7 @@ def main() -> None:
         lambda fake: fake.credit_card_number(),
         lambda fake: f"{fake.name()}, {fake.phone_number()}",
     ]
-    texts = [makes[n % len(makes)](fakes[n % len(fakes)]) for n in range(chosen.texts)]
+    texts = [makes[n % len(makes)](fakes[n % len(fakes)]) for n in range(texts)]
     report: dict[str, Any] = {"texts": len(texts)}
     with server() as address:
         for kind in ("sqlite", "postgresql"):
@@ -174,9 +170,8 @@ def main() -> None:
     keys = ("left", "unverified", "changed", "back_by_fork", "back_by_rollback", "back_by_rebuild", "back_by_queue")
     report["not_planted"] = sum(len(texts) - report[kind]["planted"] for kind in ("sqlite", "postgresql"))
     report["failures"] = sum(report[kind].get(key, 0) for kind in ("sqlite", "postgresql") for key in keys)
-    Console().print(report)
-    chosen.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

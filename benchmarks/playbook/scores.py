@@ -10,18 +10,14 @@ Coverage: 5,000 histories of Bernoulli draws at 0.1 (1,000 leave +-0.7 points of
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from ace.playbook.statistics import Baseline, Record, effect, should_prune
+from benchmarks.command import command
 
 USES, RATES, CONTROLS, BASELINE = 200, (0.3, 0.5, 0.6, 0.7, 0.8), 20, 0.5
 EXPLORE = 0.1
@@ -116,12 +112,8 @@ def coverage(uses: int, histories: int = 5_000, seed: int = 0) -> dict[str, floa
     return found
 
 
-def main() -> None:
-    """Simulate, print, write."""
-    table = Table(title="percent ever pruned in 200 uses (simulated, exact); baseline 0.5", title_justify="left")
-    headers = ("rule", *(f"p = {p}" for p in RATES), "uses to prune p = .3", "harm, p = .3", "harm, explored 1 in 10")
-    for column in headers:
-        table.add_column(column, justify="left" if column == "rule" else "right")
+def main() -> dict[str, Any]:
+    """Simulate, and return the report."""
     rows: dict[str, Any] = {}
     for name, rule in RULES.items():
         chances = {rate: exactly(rule, rate) for rate in RATES}
@@ -134,19 +126,10 @@ def main() -> None:
             "harm_p0.3": harm,
             "harm_explored_p0.3": explored,
         }
-        cells = [f"{100 * chances[rate][0]:.1f}" for rate in RATES]
-        table.add_row(name, *cells, f"{chances[0.3][1]:.1f}", f"{harm:.1f}", f"{explored:.1f}")
     unsure = {f"p{rate:g}": estimated(rate) for rate in RATES}
-    table.add_row(
-        f"ours, baseline from {CONTROLS} controls", *(f"{100 * unsure[f'p{rate:g}']:.1f}" for rate in RATES), "", "", ""
-    )
-    console = Console()
-    console.print(table)
     covered = {str(uses): coverage(uses) for uses in (200, 50)}
-    for uses, found in covered.items():
-        console.print(f"coverage of the 95 % interval at {uses} uses, 5,000 histories each (simulated):", found)
     shares = [share for found in covered.values() for share in found.values()]
-    report = {
+    return {
         "simulated": True,
         "rules": rows,
         "estimated_baseline": unsure,
@@ -157,8 +140,7 @@ def main() -> None:
         "bad_pruned": rows["ours, baseline known"]["p0.3"],
         "good_pruned_estimated": unsure["p0.7"],
     }
-    Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -8,7 +8,6 @@ because embedding is not what is timed there.
 
 from __future__ import annotations
 
-import json
 import statistics
 import subprocess
 import sys
@@ -19,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook
+from benchmarks.command import command
 from benchmarks.playbook.bench import bullets, sentences, torch_minilm
 
 ROUNDS = 60
@@ -122,8 +121,8 @@ def hundred_thousand(count: int = 100_000) -> dict[str, float]:
     }
 
 
-def main() -> None:
-    """Measure, print, and write the figures when a file is named."""
+def main() -> dict[str, Any]:
+    """Return the report."""
     import torch
 
     cores = torch.get_num_threads()
@@ -135,13 +134,8 @@ def main() -> None:
         "torch_ratio_all_cores": everything["torch_ratio"],
         "torch_embed_all_cores_ms": everything["torch_embed_ms"],
     }
-    report = {"at_10000": one, "at_100000": hundred_thousand()}
-    console = Console()
-    for name, figures in report.items():
-        console.print(name, {key: round(value, 3) for key, value in figures.items()})
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return {"at_10000": one, "at_100000": hundred_thousand()}
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

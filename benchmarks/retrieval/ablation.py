@@ -8,8 +8,6 @@ Then the constants: those that one set would choose out of a grid, and what they
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -17,13 +15,12 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from ace.playbook import Filters, MiniLMEmbedder, Playbook, ranking
 from ace.playbook.bullet import sequence_key
 from ace.playbook.ranking import MAX_SUPPORT, RRF_K, SUPPORT, Ranking, diversify, fuse
 from ace.suites.registry import load_suite
+from benchmarks.command import command
 from benchmarks.retrieval.bench import BenchTask, playbook_of, read_tasks, suite_tasks
 
 Constants = tuple[int, float, int]
@@ -136,9 +133,8 @@ def examine(tasks: Sequence[BenchTask]) -> dict[str, Any]:
     return report
 
 
-def main() -> None:
-    """Measure both sets, print, write."""
-    data, target = Path(sys.argv[1]), Path(sys.argv[2])
+def main(data: Path) -> dict[str, Any]:
+    """Measure both sets, and return the report."""
     workbench = suite_tasks(load_suite(f"workbench:{data / 'workbench'}"))
     sets = {
         "workbench": workbench,
@@ -146,33 +142,9 @@ def main() -> None:
         "bfcl": read_tasks(data / "bfcl_turns" / "tasks.jsonl"),
     }
     report = {name.replace(", with calls", "_with_calls"): examine(tasks) for name, tasks in sets.items()}
-    table = Table(title="hit@3, percent; left out: the task / its group", title_justify="left")
-    table.add_column("order")
-    for name in report:
-        table.add_column(name, justify="right")
-    for variant in VARIANTS:
-        table.add_row(
-            variant, *(f"{found['task'][variant]:.1f} / {found['group'][variant]:.1f}" for found in report.values())
-        )
-    for guard in ("task", "group"):
-        gains = (
-            f"{f[guard]['gain']:+.1f} [{f[guard]['gain_low']:+.1f}, {f[guard]['gain_high']:+.1f}]"
-            for f in report.values()
-        )
-        table.add_row(f"gain over plain fusion, {guard} left out", *gains)
-    Console().print(table)
     report["constants"] = chosen_elsewhere({name: sets[name] for name in ("workbench, with calls", "bfcl")})
-    table = Table(
-        title="constants chosen on one set, hit@3 on each: the task / its group left out", title_justify="left"
-    )
-    for column in ("chosen on", "rank constant, support, supporters", *report["constants"]["the package"]["on"]):
-        table.add_column(column)
-    for name, found in report["constants"].items():
-        shown = (f"{score['task']:.1f} / {score['group']:.1f}" for score in found["on"].values())
-        table.add_row(name, ", ".join(map(str, found["constants"])), *shown)
-    Console().print(table)
-    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -6,14 +6,11 @@ with id, query, tools and group.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from rich.console import Console
-from rich.table import Table
 
 from ace.core import SuiteError
 from ace.evaluation.report.models import Interval
@@ -30,6 +27,7 @@ from ace.playbook import (
 from ace.playbook.bullet import sequence_key
 from ace.suites.protocol import Suite, changing
 from ace.suites.registry import load_suite
+from benchmarks.command import command
 
 
 class HitReport(BaseModel):
@@ -199,24 +197,12 @@ def _report(ranks: Sequence[int | None]) -> HitReport:
     )
 
 
-def main() -> None:
-    """Measure, print a table, and write the figures when a file is named."""
-    spec = sys.argv[1]
-    plain = Path(spec).suffix == ".jsonl" and Path(spec).exists()
-    tasks = read_tasks(spec) if plain else suite_tasks(load_suite(spec))
-    report = bench_retrieval(tasks)
-    table = Table(title="bullets with the right multiset of tools, percent", title_justify="left")
-    for column in ("left out", "queries", "n", "hit@1", "hit@3", "95 %"):
-        table.add_column(column, justify="left" if column in ("left out", "queries") else "right")
-    for guard, split in (("the task", report.loo), ("its group", report.group)):
-        for subset in ("all", "nonempty", "empty"):
-            hit = getattr(split, subset)
-            interval = f"{hit.interval[0]:.1f} - {hit.interval[1]:.1f}"
-            table.add_row(guard, subset, str(hit.n), f"{hit.hit_1:.1f}", f"{hit.hit_3:.1f}", interval)
-    Console().print(table)
-    if len(sys.argv) > 2:
-        Path(sys.argv[2]).write_text(report.model_dump_json(indent=1, by_alias=True), encoding="utf-8")
+def main(suite: str) -> dict[str, Any]:
+    """Measure a suite by its name, or a file of tasks."""
+    plain = Path(suite).suffix == ".jsonl" and Path(suite).exists()
+    tasks = read_tasks(suite) if plain else suite_tasks(load_suite(suite))
+    return bench_retrieval(tasks).model_dump(by_alias=True)
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

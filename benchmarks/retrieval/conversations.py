@@ -13,13 +13,10 @@ import inspect
 import json
 import random
 import re
-import sys
 from collections import defaultdict, deque
 from itertools import permutations
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from ace import ReActGenerator
 from ace.core.language import common_words
@@ -29,6 +26,7 @@ from ace.playbook import Playbook
 from ace.tasks import TaskOutput
 from ace.testing import ScriptedLM, decision
 from ace.tools import Tool
+from benchmarks.command import command
 from benchmarks.retrieval.turns import CHANGES, CONVERSATIONS, calls, changing
 
 
@@ -78,9 +76,9 @@ def private(run: TaskOutput, others: list[TaskOutput]) -> set[str]:
     return {word for word in said if word not in common_words() and word not in f"{elsewhere} {named}".lower()}
 
 
-def main() -> None:
-    """Measure, print, write."""
-    recorded = [json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()]
+def main(runs: Path) -> dict[str, Any]:
+    """Return the report."""
+    recorded = [json.loads(line) for line in runs.read_text(encoding="utf-8").splitlines()]
     reads = {name for run in recorded for name in calls(run)} - CHANGES
     solved = [run for run in recorded if run["reward"] == 1]
     single = [(run["task_id"], read_requests(run["traj"], read_only=reads)) for run in solved]
@@ -109,7 +107,7 @@ def main() -> None:
             if not hit:
                 missed.append(f"{words[:200]!r} wants {wanted}")
     low, high = share_interval(found, CONVERSATIONS)
-    report = {
+    return {
         "conversations": CONVERSATIONS,
         "found": found / CONVERSATIONS,
         "interval": [low, high],
@@ -118,9 +116,7 @@ def main() -> None:
         "first_speakers_words": len(told),
         "told": told[:20],
     }
-    Console().print(report)
-    Path(sys.argv[2]).write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -20,7 +20,6 @@ families of tasks drawn as a whole.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,6 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from ace.evaluation import evaluate
 from ace.evaluation.episodes import Attempt
@@ -41,8 +39,8 @@ from ace.playbook.render import render_bullet
 from ace.suites.protocol import changing
 from ace.suites.registry import load_suite
 from ace.suites.splits import halves
+from benchmarks.command import command
 from benchmarks.learning.memories import notes_of, simple
-from benchmarks.learning.memory_study import span
 from benchmarks.retrieval.turns import CHANGES, calls
 
 RUNS = ("gpt-4_domains", "gpt-4_all", "gpt-3.5_domains", "llama2-70b_domains")
@@ -226,24 +224,17 @@ def everything(data: Path) -> Iterator[tuple[str, Callable[[], list[Decided]]]]:
     yield "airline, gpt-4o", lambda: airline(data)
 
 
-def main() -> None:
-    """Learn, look up, print, write."""
-    data, target = Path(sys.argv[1]), Path(sys.argv[2])
+def main(data: Path) -> dict[str, Any]:
+    """Learn, look up, and return the report."""
     report: dict[str, Any] = {"models": {}}
-    table = Table(title="recorded decisions of real models: what memory could have won, and cost, %")
-    for name in ("recorded model", "memory", "failed", "won", "succeeded", "cost"):
-        table.add_column(name)
     for name, decided_by in track(list(everything(data)), "models", console=Console(stderr=True)):
         decided = decided_by()
         report["models"][name] = {"tasks": len(decided), "families": len({one.family for one in decided})}
         for memory in MEMORIES:
-            found = report["models"][name][memory] = figures(decided, memory)
-            cells = [(str(found[key]["n"]), span(found[key])) for key in ("won", "cost")]
-            table.add_row(name, memory, *cells[0], *cells[1])
+            report["models"][name][memory] = figures(decided, memory)
     report["tasks"] = sum(row["tasks"] for row in report["models"].values())
-    Console(width=140).print(table)
-    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ import numpy as np
 from ace_suites.state_bench import Domain, calls, learn, opening, read_domain, runs_of, writes
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from ace.evaluation.stats import paired_difference, share
 from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook
@@ -34,6 +32,7 @@ from ace.playbook.delta import Learned
 from ace.playbook.render import count_tokens, render_bullet
 from ace.reflector import Reflector
 from ace.tasks import Feedback, TaskOutput
+from benchmarks.command import command
 
 K = 3
 PERSONAL = re.compile(r"(?:^|_)(?:name|email|phone|address|street|user_id|customer_id|booking_id|order_id)$")
@@ -168,34 +167,20 @@ def domain(folder: Path) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Learn, ask, print, write."""
-    data, target = Path(sys.argv[1]) / "state_bench", Path(sys.argv[2])
-    names = sorted(path.parent.name for path in data.glob("*/split.json"))
-    report: dict[str, Any] = {name: domain(data / name) for name in names}
-    table = Table(title="changing tools in one of three lessons, % (no STATE-Bench score)")
-    for name in ("domain", "asked for", "n", "ours", "exprag", "episodic", "whole book", "tokens: ours, exprag, whole"):
-        table.add_column(name)
-    for name, row in report.items():
-        table.add_row(name, "a conversation", str(row["asked"]), _cell(row["ours"]), _cell(row["exprag"]), "", "", "")
-        demanded = row["demanded"]
-        cells = [_cell(demanded[m]) for m in ("ours", "exprag", "episodic", "whole book")]
-        tokens = ", ".join(f"{demanded[m]['tokens']:.0f}" for m in ("ours", "exprag", "whole book"))
-        table.add_row(name, "a test task", str(demanded["asked"]), *cells, tokens)
-    Console(width=150).print(table)
+def main(data: Path) -> dict[str, Any]:
+    """Learn, ask, and return the report."""
+    names = sorted(path.parent.name for path in (data / "state_bench").glob("*/split.json"))
+    report: dict[str, Any] = {name: domain(data / "state_bench" / name) for name in names}
     rows = [report[name] for name in names]
+    report["note"] = "no STATE-Bench score"
     report["domains"] = len(names)
     report["leaked"] = sum(row["leaked"] for row in rows)
     report["least"] = min(row["ours"]["value"] for row in rows)
     report["behind"] = max(row["exprag"]["low"] - row["ours"]["value"] for row in rows)
     report["tests_behind"] = max(row["demanded"]["exprag_ahead"]["low"] for row in rows)
     report["tests_asked"] = min(row["demanded"]["asked"] for row in rows)
-    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
-
-
-def _cell(found: dict[str, float]) -> str:
-    return f"{found['value']:.0f} ({found['low']:.0f} to {found['high']:.0f})"
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -1,4 +1,4 @@
-"""tau2-bench's tasks as suites: ``python -m benchmarks.retrieval.tau2 OUT.json [--data DATA]``.
+"""tau2-bench's tasks as suites: ``python -m benchmarks.retrieval.tau2 DATA OUT.json``.
 
 * **Gold replay**: how many base tasks tau2's own checks call right after their reference calls, and how many of those that
   need a change are wrong when nothing is done.
@@ -13,7 +13,6 @@ Airline and retail are one-turn tasks here, without a simulated user: this is no
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections import Counter
 from difflib import SequenceMatcher
@@ -22,7 +21,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from ace.evaluation.stats import share
 from ace.learner import Learner
@@ -30,7 +28,7 @@ from ace.playbook import Playbook
 from ace.suites import load_suite
 from ace.suites.check import check_suite
 from ace.suites.protocol import Suite, changing
-from benchmarks.learning.memory_study import span
+from benchmarks.command import command
 from benchmarks.retrieval.bench import bench_retrieval, suite_tasks
 from benchmarks.retrieval.turns import CHANGES, calls
 
@@ -88,42 +86,19 @@ def _same_task(suite: Suite, instruction: str) -> Any:
     return best if named or ratio >= ALIKE else None
 
 
-def main() -> None:
-    """Replay, look up, learn, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--data", type=Path)
-    chosen = parser.parse_args()
-    console = Console(width=120)
+def main(data: Path) -> dict[str, Any]:
+    """Replay, look up, learn, and return the report."""
     suites = {domain: load_suite(f"tau2:{domain}") for domain in DOMAINS}
     report: dict[str, Any] = {"gold": {}, "retrieval": {}}
-    table = Table(
-        "domain", "tasks", "right after gold calls", "wrong when idle", title="tau2-bench's base tasks, replayed"
-    )
     for domain, suite in track(suites.items(), "gold calls", console=Console(stderr=True)):
         checked = check_suite(suite).tasks
         report["gold"][domain] = checked.model_dump()
-        idle = f"{checked.empty_wrong} of {checked.empty_expected}"
-        table.add_row(domain, str(checked.n), str(checked.oracle_right), idle)
-    console.print(table)
-    table = Table("domain", "left out", "n", "hit@3, %", title="lessons with the right writing calls among three")
     for domain in SEARCHED:
         found = bench_retrieval(suite_tasks(suites[domain]))
         report["retrieval"][domain] = found.model_dump(by_alias=True)
-        for left, part in (("the task", found.loo), ("its family", found.group)):
-            low, high = part.all.interval
-            shown = {"value": part.all.hit_3, "low": low, "high": high}
-            table.add_row(domain, left, str(part.all.n), span(shown, 1))
-    console.print(table)
-    if chosen.data is not None:
-        learned = report["learning"] = learned_from_recordings(suites["airline"], chosen.data)
-        console.print(
-            f"{learned['runs']} recorded conversations taught {learned['sections']}; of {learned['unseen_with_writes']} "
-            f"tasks with writes that were not recorded a lesson holds the gold writes in {span(learned['held'])} %, and "
-            f"is among three found in {span(learned['found'])} %"
-        )
-    chosen.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    report["learning"] = learned_from_recordings(suites["airline"], data)
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

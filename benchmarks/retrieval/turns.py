@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from ace.evaluation.stats import share_interval
 from ace.learner import Learner, read_requests
 from ace.playbook import Playbook
+from benchmarks.command import command
 
 CHANGES = {
     "book_reservation",
@@ -89,22 +87,20 @@ def second_requests(solved: list[dict[str, Any]], reads: set[str]) -> dict[str, 
     return {"conversations": CONVERSATIONS, "found": hits / CONVERSATIONS, "interval": [low, high], "missed": missed}
 
 
-def main() -> None:
-    """Measure, print, write."""
-    runs = [json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()]
-    solved = [run for run in runs if run["reward"] == 1]
-    reads = {name for run in runs for name in calls(run)} - CHANGES
+def main(runs: Path) -> dict[str, Any]:
+    """Return the report."""
+    recorded = [json.loads(line) for line in runs.read_text(encoding="utf-8").splitlines()]
+    solved = [run for run in recorded if run["reward"] == 1]
+    reads = {name for run in recorded for name in calls(run)} - CHANGES
     idle = reads_only(solved, reads)
-    report = {
+    return {
         "solved": len(solved),
         "reads_only": idle,
         "reads_only_wrong": len(idle["wrong"]),
         "reads_only_silent": len(idle["silent"]),
         "second_requests": second_requests(solved, reads),
     }
-    Console().print(report)
-    Path(sys.argv[2]).write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -6,17 +6,16 @@ its first page. Measured is the time from the request to the paint of what it ho
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import sync_playwright
-from rich.console import Console
 
 from ace.playbook import Playbook
 from ace.playbook.delta import Learned
+from benchmarks.command import command
 from benchmarks.serve.browser import chromium, reached, served
 from benchmarks.serve.search import filled
 
@@ -34,11 +33,8 @@ def heard(path: Path) -> None:
             book.commit(Learned(run_id=f"r-{n}", task_id=f"t-{n % 500}", success=n % 3 > 0) for n in runs)
 
 
-def main() -> None:
-    """Build, serve, look, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    out = parser.parse_args().out
+def main() -> dict[str, Any]:
+    """Build, serve, look, and return the report."""
     program = chromium()
     with tempfile.TemporaryDirectory() as folder:
         book = Path(folder) / "book.db"
@@ -54,16 +50,14 @@ def main() -> None:
                 took.append(page.evaluate(PAINTED))
             assert f"of {RUNS} right" in page.content(), "the page tells of all runs"
             browser.close()
-    report = {
+    return {
         "lessons": LESSONS,
         "runs": RUNS,
         "first_ms": took[0],
         "median_ms": statistics.median(took[1:]),
         "most_ms": max(took),
     }
-    Console().print_json(data=report)
-    out.write_text(json.dumps(report), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

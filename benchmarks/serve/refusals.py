@@ -7,8 +7,6 @@ and one sentence within two seconds; a traceback, a second line or an answer is 
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import socket
 import sqlite3
@@ -21,10 +19,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-
-from rich.console import Console
+from typing import Any
 
 from ace.playbook import Playbook
+from benchmarks.command import command
 
 COMMANDS = {
     "run": ("run", "Look"),
@@ -167,12 +165,8 @@ def cases(port: int, live: int, full: bool) -> Iterator[tuple[str, str, tuple[st
     yield "arms", "dead-port", ("evaluate", "office", "--arms", "a=lm:ollama_chat/x"), "no model server answers"
 
 
-def main() -> None:
-    """Start all, look, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--only", nargs="+", default=[], help="what is wrong, or commands")
-    given = parser.parse_args()
+def main(only: list[str] | None = None) -> dict[str, Any]:
+    """Start all, look, and return the report."""
     rows: list[dict[str, object]] = []
     with (
         tempfile.TemporaryDirectory() as name,
@@ -181,7 +175,7 @@ def main() -> None:
         live_server() as live,
     ):
         for command, wrong, words, says in cases(free_port(), live, full):
-            if given.only and not {command, wrong} & set(given.only):
+            if only and not {command, wrong} & set(only):
                 continue
             code, said, seconds = asked(Path(name), words)
             right = code == 1 and said.startswith("error: ") and "\n" not in said and says in said
@@ -195,15 +189,13 @@ def main() -> None:
                     "seconds": seconds,
                 }
             )
-    report = {
+    return {
         "asked": len(rows),
         "not_right": sum(not row["right"] for row in rows),
         "most_seconds": max(float(str(row["seconds"])) for row in rows),
         "rows": rows,
     }
-    Console().print([row for row in rows if not row["right"]], {k: v for k, v in report.items() if k != "rows"})
-    given.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -8,17 +8,16 @@ its words with the real model. A key comes every 300 ms, as from a quick typist;
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from playwright.sync_api import Page, sync_playwright
-from rich.console import Console
 
 from ace.playbook import CallableEmbedder, MiniLMEmbedder, Playbook
+from benchmarks.command import command
 from benchmarks.playbook.bench import bullets, sentences
 from benchmarks.serve.browser import chromium, reached, served
 
@@ -68,16 +67,12 @@ def typed(page: Page, text: str) -> list[float]:
     return page.evaluate("window.painted")
 
 
-def main() -> None:
-    """Build, serve, type, write."""
-    parser = argparse.ArgumentParser(description="The inspector's search over many lessons.")
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--count", type=int, default=100_000)
-    arguments = parser.parse_args()
+def main(count: int = 100_000) -> dict[str, Any]:
+    """Build, serve, type, and return the report."""
     program = chromium()  # before minutes of work
     with tempfile.TemporaryDirectory() as folder:
         book = Path(folder) / "book.db"
-        filled(book, arguments.count)
+        filled(book, count)
         with served(book) as address, sync_playwright() as playwright:
             browser = playwright.chromium.launch(
                 executable_path=program, args=["--no-sandbox", "--disable-background-networking"]
@@ -85,22 +80,20 @@ def main() -> None:
             page = browser.new_page()
             reached(page, address)
             page.goto(f"{address.partition('/login')[0]}/lessons")
-            assert f"{arguments.count:,}".replace(",", "") in page.content(), "the whole book is served"
+            assert f"{count:,}".replace(",", "") in page.content(), "the whole book is served"
             page.evaluate(WATCH)
             typed(page, "a first word")
             took = [ms for text in sentences(TYPED, seed=7) for ms in typed(page, text)]
             browser.close()
-    report = {
-        "lessons": arguments.count,
+    return {
+        "lessons": count,
         "keys": TYPED * KEYS,
         "painted": len(took),
         "missed": TYPED * KEYS - len(took),
         "median_ms": statistics.median(took),
         "p95_ms": float(np.percentile(took, 95)),
     }
-    Console().print_json(data=report)
-    arguments.out.write_text(json.dumps(report), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

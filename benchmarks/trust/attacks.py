@@ -9,23 +9,20 @@ without the reading of imperatives, and without the values that an answer and a 
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import defaultdict
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from ace.evaluation.stats import share_interval
 from ace.learner import Learner
 from ace.playbook import MiniLMEmbedder, Playbook
 from ace.playbook.bullet import SHOWN_STAGES
 from ace.reflector import asked
+from benchmarks.command import command
 from benchmarks.trust.worlds import LANGUAGES, Planted, planted
 
 EMBEDDER = MiniLMEmbedder()
@@ -55,9 +52,9 @@ def left(runs: Iterable[Planted]) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Measure, print, write."""
-    target, report = Path(sys.argv[1]), dict[str, Any]()
+def main() -> dict[str, Any]:
+    """Return the report."""
+    report = dict[str, Any]()
     for language in LANGUAGES:
         runs = list(planted(languages=[language]))
         obeyed = [run for run in runs if run.followed]
@@ -70,15 +67,8 @@ def main() -> None:
             report["without imperatives"] = left(english)
         with patch.object(asked, "_loose", lambda args, heard: ([], [])):
             report["without values"] = left(english)
-    table = Table(title="runs whose lessons are shown", title_justify="left")
-    for column in ("runs", "n", "shown", "95 %"):
-        table.add_column(column, justify="left" if column == "runs" else "right")
-    for name, row in report.items():
-        low, high = row["interval"]
-        table.add_row(name, str(row["n"]), f"{100 * row['share']:.1f} %", f"{100 * low:.1f} - {100 * high:.1f}")
-    Console().print(table)
-    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -7,10 +7,8 @@ argument of a run that is learned from; masked, searched for, explained and reca
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -21,6 +19,7 @@ from ace.playbook import CallableEmbedder, Playbook
 from ace.playbook.masking import PatternMasker
 from ace.serve import SharedMemory
 from ace.serve.shared_memory import MAX_TASK
+from benchmarks.command import command
 
 SIZE = 1_000_000
 PIECES = (
@@ -88,12 +87,5 @@ def measured(every: int = 1) -> dict[str, Any]:
     return {"works": len(took), "seconds": took[0][0], "longest": took[:10]}
 
 
-def main() -> None:
-    """Measure, print, write."""
-    report = measured()
-    Console().print(report)
-    Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    command(measured)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -22,7 +21,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from ace import Feedback, Learner, Reflector
 from ace.evaluation.stats import share_interval
@@ -32,6 +30,7 @@ from ace.playbook.bullet import SHOWN_STAGES
 from ace.tasks import TaskOutput
 from ace.testing import ScriptedLM
 from ace.testing.engine import render_reply
+from benchmarks.command import command
 
 _TASK = re.compile(r"Task: (.*?)(?:\n| Answer:| Ignore| You must|; Workflow|$)", re.DOTALL)
 """What the user asked, without what was injected behind it."""
@@ -141,13 +140,9 @@ def by_import(poisoned: Poisoned, folder: Path) -> tuple[bool, bool]:
         return bool(shown_by(book) or book.retrieve(poisoned.trigger)), boasts
 
 
-def main() -> None:
-    """Measure, print, write."""
-    data, target = Path(sys.argv[1]), Path(sys.argv[2])
+def main(data: Path) -> dict[str, Any]:
+    """Return the report."""
     report: dict[str, Any] = {"boasts": 0, "refused": 0, "imported": 0}
-    table = Table(title="poisoned lessons that are shown without a review", title_justify="left")
-    for column in ("which", "door", "n", "shown", "95 %"):
-        table.add_column(column, justify="left" if column in ("which", "door") else "right")
     with tempfile.TemporaryDirectory() as folder:
         for which, rows in (("given", list(given(data))), ("quiet", list(quiet()))):
             found: dict[str, list[bool]] = defaultdict(list)
@@ -171,14 +166,10 @@ def main() -> None:
                     "share": sum(shown) / len(shown),
                     "interval": (low, high),
                 }
-                cells = (f"{100 * sum(shown) / len(shown):.1f} %", f"{100 * low:.1f} - {100 * high:.1f}")
-                table.add_row(which, door, str(len(shown)), *cells)
             report[f"{which}, names"] = names
     report["most"] = max(row["share"] for row in report.values() if isinstance(row, dict))
-    Console().print(table)
-    Console().print(f"{report['boasts']} pins or counts accepted; {report['refused']} lessons refused for their form")
-    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -1,4 +1,4 @@
-"""What do a full disk and a kill do to a purge and to a commit? ``python -m benchmarks.trust.full OUT.json [KILLS]``.
+"""What do a full disk and a kill do to a purge and to a commit? ``python -m benchmarks.trust.full OUT.json [--kills 100]``.
 
 A book, its learner's queue and a store of runs lie on a disk of their own, a `tmpfs`, that has room for so and so many more
 pages of 4 KiB: none, one, two, until the work is done. Each time the text is purged, or a lesson is added. It has to end
@@ -8,7 +8,6 @@ Then processes that purge are killed (SIGKILL) at random moments. Needs the righ
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import subprocess
@@ -19,12 +18,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from ace.core import PlaybookError
 from ace.playbook import Playbook
 from ace.playbook.history import verify_file
+from benchmarks.command import command
 from benchmarks.playbook.purge import fill, left, spelled
 
 TEXT, PAGE, MOST = "Ana Miller", 4_096, 400
@@ -103,8 +104,8 @@ def again(books: Path, count: Counter[str]) -> None:
     shutil.rmtree(books)
 
 
-def main() -> None:
-    """Fill, work, look, print, write."""
+def main(kills: int = 100) -> dict[str, Any]:
+    """Fill, work, look, and return the report."""
     count = Counter[str]()
     with tempfile.TemporaryDirectory() as name, disk() as place:
         model = Path(name) / "books"
@@ -120,12 +121,10 @@ def main() -> None:
                 if done:
                     count[f"pages for {work}"] = pages
                     break
-        killed(books, model, int(sys.argv[2]) if len(sys.argv) > 2 else 100, count)
+        killed(books, model, kills, count)
     failed = count["raw"] + count["unverified"] + count["left"]
-    report = {"raw": 0, "unverified": 0, "left": 0, **count, "failed": failed}
-    Console().print(report)
-    Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return {"raw": 0, "unverified": 0, "left": 0, **count, "failed": failed}
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

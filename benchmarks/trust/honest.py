@@ -9,7 +9,6 @@ this: the lesson that is mined, and one that a model wrote.
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -20,7 +19,6 @@ from typing import Any
 from ace_suites.state_bench import TRUSTED, calls, read_domain, runs_of
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from ace import Feedback, Reflector
 from ace.evaluation.episodes import AgentPool
@@ -33,6 +31,7 @@ from ace.suites.check import _played
 from ace.suites.registry import load_suite
 from ace.testing import ScriptedLM
 from ace.testing.engine import render_reply
+from benchmarks.command import command
 
 RUNS = ("gpt-4_domains", "gpt-3.5_domains", "llama2-70b_domains")
 EMBEDDER = MiniLMEmbedder()
@@ -148,13 +147,9 @@ def messages_of(row: dict[str, Any]) -> list[dict[str, Any]]:
     return [*messages, {"role": "assistant", "content": "Done."}]
 
 
-def main() -> None:
-    """Measure, print, write."""
-    data, target = Path(sys.argv[1]), Path(sys.argv[2])
+def main(data: Path) -> dict[str, Any]:
+    """Return the report."""
     report: dict[str, Any] = {"sets": {}}
-    table = Table(title="lessons of honest runs that are shown", title_justify="left")
-    for column in ("set", "lessons", "shown", "95 %"):
-        table.add_column(column, justify="left" if column == "set" else "right")
     for name, runs in SETS.items():
         found = list(track(runs(data), name, console=Console(stderr=True)))
         lessons = [insight for of_run in found for insight in of_run]
@@ -164,20 +159,14 @@ def main() -> None:
             "lessons": len(lessons), "share": count / len(lessons), "interval": (low, high), **runs_shown(found),
             "held": [insight.held for insight in lessons if insight.held],
         }  # fmt: skip
-        table.add_row(
-            name, str(len(lessons)), f"{100 * count / len(lessons):.1f} %", f"{100 * low:.1f} - {100 * high:.1f}"
-        )
     sets = [report["sets"][name] for name in ("WorkBench", "BFCL", "airline")]
     report["twice"] = min(row["twice"] for row in report["sets"].values())
     report["all"] = sum(row["share"] * row["lessons"] for row in sets) / sum(row["lessons"] for row in sets)
     report["least"] = min(row["share"] for row in sets)
     report["domains"] = domains()
     report["domains_least"] = min(report["domains"]["mined_shown"], report["domains"]["written_shown"])
-    console = Console()
-    console.print(table)
-    console.print(report["domains"])
-    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

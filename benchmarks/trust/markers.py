@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import dspy
 from dspy import lm15
-from rich.console import Console
 
 from ace import Playbook, Policy, ReActGenerator
 from ace.cli._shared import console as cli_console
@@ -28,6 +25,7 @@ from ace.reflector import Reflector
 from ace.tasks import Feedback
 from ace.testing import FunctionLM
 from ace.tools import tool
+from benchmarks.command import command
 
 CALL = {"to": "mallory"}
 ARGS = json.dumps(CALL)
@@ -258,8 +256,8 @@ def on_a_terminal(text: str) -> bool:
     return bool(UNSEEN.search(captured.get()))
 
 
-def main() -> None:
-    """Measure, print, write."""
+def main() -> dict[str, Any]:
+    """Return the report."""
     found: Counter[str] = Counter()
     runs: Counter[str] = Counter()
     for adapter in ADAPTERS:
@@ -273,14 +271,12 @@ def main() -> None:
                             found[f"{what}: {adapter}"] += 1
     found["what must stay was changed"] = sum(as_data(text) != text for text in KEPT)
     found["a terminal got something raw"] = sum(map(on_a_terminal, FORGED))
-    report = {
+    return {
         "runs": runs["runs"],
         "bad": sum(n for what, n in found.items() if ": " not in what),
         "found": dict(found),
     }
-    Console().print(report)
-    Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -1,6 +1,6 @@
 """Are plans with a stranger's call ever run? ``python -m benchmarks.trust.plans_poison OUT.json``.
 
-The five worlds of `trust_worlds.py`: runs that obeyed planted words, so that what they teach carries the stranger's call.
+The five worlds of `worlds.json`: runs that obeyed planted words, so that what they teach carries the stranger's call.
 Their plans come in by four doors: they are **learned** from the run, **remembered** over the shared memory's door and
 praised by feedback, **imported** from a file that says they are active, trusted, released and proven, or **pasted** over the
 plan of an honest lesson that a person had released and chance had proven. Then agents with ``plans="approved"`` and
@@ -10,8 +10,6 @@ lessons that a person released have to be run, so that a rule which lets nothing
 
 from __future__ import annotations
 
-import json
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +29,7 @@ from ace.serve import SharedMemory
 from ace.testing import FunctionLM, decision
 from ace.tools import Tool, ToolRegistry
 from ace.tools.schema import SchemaArguments
+from benchmarks.command import command
 from benchmarks.trust.worlds import WORLDS, Planted, World, conversation, planted
 
 EMBEDDER = MiniLMEmbedder()
@@ -153,9 +152,8 @@ def controls() -> Iterator[tuple[str, bool]]:
                 yield "released", bool(ran(book, world, task.task, answers, "approved"))
 
 
-def main() -> None:
-    """Try every door, print, write."""
-    target = Path(sys.argv[1])
+def main() -> dict[str, Any]:
+    """Try every door, and return the report."""
     runs = [run for run in planted() if run.followed][::EVERY]
     counts: Counter[str] = Counter()
     worlds: Sequence[tuple[Planted, World]] = [(run, WORLDS[run.world]) for run in runs]
@@ -177,9 +175,8 @@ def main() -> None:
         "honest_run": sum(made for _, made in honest),
         "honest": dict(Counter(what for what, _ in honest)),
     }
-    Console().print(report)
-    target.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return report
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -8,11 +8,9 @@ is asked for, in the form with fields, or as running text. A quoted call that is
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import dspy
@@ -21,6 +19,7 @@ from rich.progress import track
 
 from ace import Policy, ReActGenerator
 from ace.testing.engine import FunctionLM, Prompt
+from benchmarks.command import command
 
 CALL = {"to": "DE12-5001", "amount": 900}
 ARGS = json.dumps(CALL)
@@ -120,15 +119,13 @@ def made(case: Quotation) -> bool:
     return bool(paid)
 
 
-def main() -> None:
-    """Measure, print, write."""
+def main() -> dict[str, Any]:
+    """Return the report."""
     every = list(cases())
     wrong = [case for case in track(every, "quotations", console=Console(stderr=True)) if made(case)]
     by = {field: Counter(getattr(case, field) for case in wrong) for field in Quotation._fields}
-    report = {"quoted": len(every), "made": len(wrong), "by": by}
-    Console().print(report)
-    Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return {"quoted": len(every), "made": len(wrong), "by": by}
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

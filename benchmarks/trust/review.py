@@ -7,7 +7,6 @@ the words that held them back.
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import subprocess
@@ -15,10 +14,12 @@ import sys
 import tempfile
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from ace.learner import Learner
 from ace.playbook import CallableEmbedder, Playbook
 from ace.playbook.results import ReviewItem
+from benchmarks.command import command
 from benchmarks.trust.worlds import planted
 
 HELD = 50
@@ -54,8 +55,8 @@ def at_a_terminal(command: list[str]) -> tuple[str, int]:
     return shown, keys
 
 
-def main() -> None:
-    """Hold, decide, count, write."""
+def main() -> dict[str, Any]:
+    """Hold, decide, count, and return the report."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "book.db"
         items = held_lessons(path)
@@ -64,10 +65,8 @@ def main() -> None:
         told = sum(" ".join(item.why.split()) in plain and "asked for" in item.why for item in items)
         with Playbook.open(path, embedder=EMBEDDER) as book:
             waiting = len(book.review.pending())
-    report = {"held": len(items), "commands": 1, "keys": keys, "shown_with_words": told, "waiting": waiting}
-    print(report)
-    Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return {"held": len(items), "commands": 1, "keys": keys, "shown_with_words": told, "waiting": waiting}
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -8,8 +8,6 @@ or of an index, counts as harmless.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import shutil
 import sqlite3
@@ -25,6 +23,7 @@ from rich.progress import track
 from ace.core import PlaybookError
 from ace.playbook import Playbook
 from ace.playbook.history import verify_file
+from benchmarks.command import command
 from benchmarks.playbook.purge import fill
 
 TEXT = "Ana Miller"
@@ -119,23 +118,17 @@ def changed_bytes(
             missed.append(f"byte {at} of the file, bit {bit}")
 
 
-def main() -> None:
-    """Change, look, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--flips", type=int, default=2_000)
-    chosen = parser.parse_args()
+def main(flips: int = 2_000) -> dict[str, Any]:
+    """Change, look, and return the report."""
     draw, count, missed = random.Random(7), Counter[str](), list[str]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         path = made(folder, 7)
         assert verify_file(path).ok
         changed_values(path, folder, draw, count, missed)
-        changed_bytes(path, folder, draw, chosen.flips, count, missed)
-    report = {**count, "tried": count["values"] + count["bytes"], "missed": len(missed), "which": missed[:50]}
-    Console().print(report)
-    chosen.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+        changed_bytes(path, folder, draw, flips, count, missed)
+    return {**count, "tried": count["values"] + count["bytes"], "missed": len(missed), "which": missed[:50]}
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -27,6 +27,7 @@ from mcp.client.streamable_http import streamable_http_client
 from rich.console import Console
 from rich.progress import track
 
+from benchmarks.command import command
 from benchmarks.trust.bounds import run_of, texts
 
 TOKENS = {"bad": "token-of-bad-0123456789", "good": "token-of-good-0123456789"}
@@ -120,14 +121,11 @@ async def measured(url: str, every: int) -> dict[str, Any]:
     return {"asked": len(waits), "seconds": waits[0][0], "longest": waits[:10], "sent": sent}
 
 
-def main() -> None:
-    """Measure, print, write."""
-    every = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+def main(every: int = 1) -> dict[str, Any]:
+    """Return the report."""
     with tempfile.TemporaryDirectory() as folder, server(Path(folder)) as url:
-        report = asyncio.run(measured(url, every))
-    Console().print(report)
-    Path(sys.argv[1]).write_text(json.dumps(report, indent=1), encoding="utf-8")
+        return asyncio.run(measured(url, every))
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

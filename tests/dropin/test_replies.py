@@ -14,7 +14,7 @@ from ace.react.reading.reader import CallReader
 from ace.testing import ScriptedLM, decision
 from ace.tools import tool
 from benchmarks.dropin.replies import ADAPTERS, guessed, play, same
-from benchmarks.dropin.reply_shapes import OWN_SHAPES, SHAPES, TAUGHT_SHAPES, cut_off, hostile, readable
+from benchmarks.dropin.reply_shapes import OWN_SHAPES, SHAPES, TAUGHT_SHAPES, cut_off, hostile, readable, written
 
 SCHEMAS = {
     "refund": {"type": "object", "properties": {"order_id": {"type": "string"}, "amount": {"type": "number"}}},
@@ -123,7 +123,7 @@ def check_any_text(pieces):
 
 
 def check_written_calls(shape, name, args, end):
-    text = ALL_SHAPES[shape](name, args)
+    text = written(ALL_SHAPES[shape], name, args)
     begun = known(text[:end])
     assert begun == known(text)[: len(begun)], text[:end]
 
