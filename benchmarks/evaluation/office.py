@@ -64,8 +64,8 @@ def main(kills: int = 3) -> dict[str, Any]:
         begun = time.perf_counter()
         if start(whole).wait():
             sys.exit("the command failed")
-        seconds, rng, kills = time.perf_counter() - begun, random.Random(0), 0
-        while kills < kills:
+        seconds, rng, done = time.perf_counter() - begun, random.Random(0), 0
+        while done < kills:
             process = start(killed)
             try:
                 process.wait(rng.uniform(0.1, 1.2) * seconds / kills)
@@ -73,7 +73,7 @@ def main(kills: int = 3) -> dict[str, Any]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-                kills += 1
+                done += 1
         if not (killed / "out.json").exists() and start(killed).wait():
             sys.exit("the command failed after it had been killed")
         begun = time.perf_counter()
@@ -85,7 +85,7 @@ def main(kills: int = 3) -> dict[str, Any]:
         "simulated": True,
         "minutes": seconds / 60,
         "minutes_on_ray": on_ray / 60,
-        "kills": kills,
+        "kills": done,
         "runs": len(first["runs"]),
         "differing_runs": differing(first, second),
         "differing_parts": differing_parts(first, second),

@@ -88,9 +88,8 @@ def compared(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def main(seeds: int = 5, workers: int = 2) -> dict[str, Any]:
     """Run the jobs on all cores, and return the report."""
-    seeds = range(seeds)
-    jobs: list[Job] = [(seed, attempts, False) for seed, attempts in product(seeds, ATTEMPTS)]
-    jobs += [(seed, ATTEMPTS[-1], True) for seed in seeds]
+    jobs: list[Job] = [(seed, attempts, False) for seed, attempts in product(range(seeds), ATTEMPTS)]
+    jobs += [(seed, ATTEMPTS[-1], True) for seed in range(seeds)]
     done = list(in_processes(one_book, jobs[::-1], workers, "playbooks (simulated)"))
     names = {f"attempts_{n}": (n, False) for n in ATTEMPTS} | {"new_words": (ATTEMPTS[-1], True)}
     report: dict[str, Any] = {"simulated": True, "seeds": seeds}

@@ -128,26 +128,26 @@ def parts(kind: str, text: str) -> list[str]:
 
 def main(values: int = 2_000, seed: int = 0) -> dict[str, Any]:
     """Learn, look, and return the report."""
-    values = planted(values, seed)
+    private = planted(values, seed)
     with tempfile.TemporaryDirectory() as folder, Playbook.open(Path(folder) / "book.db") as book:
-        learn(book, values, seed)
+        learn(book, private, seed)
         prompts = [render_bullet(bullet) for bullet in book.bullets]
         others = {s.format(v=f"someone {n}") for s in sum(SENTENCES.values(), ()) for n in range(3)}
         prompts += [render_bullets(book.retrieve(text)) for text in others]
         shown = plain("\n".join(prompts))
         written = plain("\n".join(json.dumps(e, ensure_ascii=False, default=str) for e in book.history.entries()))
         saved = b"".join(p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()).lower()
-    count, leaks, journal, files = Counter(kind for kind, _ in values), Counter[str](), Counter[str](), Counter[str]()
+    count, leaks, journal, files = Counter(kind for kind, _ in private), Counter[str](), Counter[str](), Counter[str]()
     examples: list[str] = []
-    for kind, text in values:
+    for kind, text in private:
         if any(part in shown for part in parts(kind, text)):
             leaks[kind] += 1
             examples.append(text)
         journal[kind] += plain(text) in written
         files[kind] += text.lower().encode() in saved
     report: dict[str, Any] = {
-        "values": len(values),
-        "hidden": 1 - sum(leaks.values()) / len(values),
+        "values": len(private),
+        "hidden": 1 - sum(leaks.values()) / len(private),
         "hidden_strict": 1 - sum(leaks[k] for k in STRICT) / sum(count[k] for k in STRICT),
         "in_journal": sum(journal.values()),
         "in_files": sum(files.values()),

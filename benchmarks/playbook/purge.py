@@ -157,18 +157,18 @@ def main(texts: int = 40) -> dict[str, Any]:
         lambda fake: fake.credit_card_number(),
         lambda fake: f"{fake.name()}, {fake.phone_number()}",
     ]
-    texts = [makes[n % len(makes)](fakes[n % len(fakes)]) for n in range(texts)]
-    report: dict[str, Any] = {"texts": len(texts)}
+    personal = [makes[n % len(makes)](fakes[n % len(fakes)]) for n in range(texts)]
+    report: dict[str, Any] = {"texts": texts}
     with server() as address:
         for kind in ("sqlite", "postgresql"):
             found: Counter[str] = Counter()
-            for number, text in enumerate(track(texts, kind, console=Console(stderr=True))):
+            for number, text in enumerate(track(personal, kind, console=Console(stderr=True))):
                 schema = None if kind == "sqlite" else "public"
                 url = "" if kind == "sqlite" else fresh_database(address, number)
                 one(url, schema, text, random.Random(number), found)
             report[kind] = dict(found)
     keys = ("left", "unverified", "changed", "back_by_fork", "back_by_rollback", "back_by_rebuild", "back_by_queue")
-    report["not_planted"] = sum(len(texts) - report[kind]["planted"] for kind in ("sqlite", "postgresql"))
+    report["not_planted"] = sum(texts - report[kind]["planted"] for kind in ("sqlite", "postgresql"))
     report["failures"] = sum(report[kind].get(key, 0) for kind in ("sqlite", "postgresql") for key in keys)
     return report
 
