@@ -53,7 +53,7 @@ def one_book(job: tuple[int, str]) -> list[dict[str, Any]]:
     return rows
 
 
-def main(seeds: int = 10, workers: int = 2) -> dict[str, Any]:
+def main(seeds: int = 10, workers: int = 2) -> dict[str, Any]:  # with five seeds the intervals say little
     """Run the jobs on all cores, and return the report."""
     jobs = [(seed, how) for how in ("task", "family") for seed in range(seeds)]
     rows = [row for part in in_processes(one_book, jobs, workers, "books (simulated)") for row in part]
