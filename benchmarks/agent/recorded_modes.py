@@ -1,6 +1,6 @@
 """Recorded WorkBench runs in text and in native mode, served by an OpenAI-compatible server on loopback, side by side.
 
-``python -m benchmarks.agent.recorded_modes WORKBENCH OUT.json [--runs RUN ...]``: the decisions are the same, so must be the
+``python -m benchmarks.agent.recorded_modes WORKBENCH OUT.json [--runs RUN]...``: the decisions are the same, so must be the
 outcome classes and the final states; text mode over HTTP is also compared with the embedded replay.
 """
 
