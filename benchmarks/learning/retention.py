@@ -19,10 +19,8 @@ from typing import Any
 from ace.evaluation.episodes import Attempt
 from ace.evaluation.memories import FixedBullets
 from ace.evaluation.stats import paired_difference
-from ace.learner import Learner
 from ace.playbook import MiniLMEmbedder, Playbook
 from ace.playbook.render import render_bullet
-from ace.reflector import Reflector
 from ace.suites import load_suite
 from ace.suites.protocol import Suite, SuiteTask, changing
 from ace.suites.splits import halves
@@ -75,11 +73,12 @@ def one_seed(seed: int) -> list[Row]:
     train, test = halves(first)
     asked, small_name = Asked(suite, test, seed), OURS[-1]
     with Playbook() as book, Playbook(book_budget=BUDGET) as small:
-        learner = Learner(small, reflector=Reflector("simulated"))
-        early = _learned(suite, train, seed, book, learner)
+        # each learns from its own runs: in those of the other one, what was shown are other lessons
+        early, _ = (_learned(suite, train, seed, each) for each in (book, small))
         for memory in OURS:
             asked(memory, "before", retrieved(suite, small if memory == small_name else book))
-        late = [run for group in others for run in _learned(suite, halves(group)[0], seed, book, learner)]
+        parts = [halves(group)[0] for group in others]
+        late, _ = ([run for part in parts for run in _learned(suite, part, seed, each)] for each in (book, small))
         asked("as it is", "after", retrieved(suite, book))
         asked(small_name, "after", retrieved(suite, small))
         counts = {"lessons": float(len(book)), "merged": float(len(book.maintenance.dedup().duplicates))}
@@ -98,15 +97,9 @@ def one_seed(seed: int) -> list[Row]:
     return [row | counts for row in asked.rows]
 
 
-def _learned(suite: Suite, train: Sequence[SuiteTask], seed: int, book: Playbook, other: Learner) -> list[Attempt]:
-    """Learn a group's tasks; a second book learns from the same runs."""
-    made: list[Attempt] = []
-    for _, runs in learning(suite, train, seed, ATTEMPTS, book):
-        for run in runs:
-            hashes = suite.episode(run.task).registry.schema_hashes
-            other.learn(run.output, run.feedback, hashes, group=run.task.group)
-        made += runs
-    return made
+def _learned(suite: Suite, train: Sequence[SuiteTask], seed: int, book: Playbook) -> list[Attempt]:
+    """Learn a group's tasks."""
+    return [run for _, runs in learning(suite, train, seed, ATTEMPTS, book) for run in runs]
 
 
 def main(seeds: int = 25, workers: int = 2) -> dict[str, Any]:
