@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from ace.agent.episode import Episode
-from ace.suites.office.families import FAMILIES, Family, Slots
+from ace.suites.office.families import FAMILIES, Family, drawn
 from ace.suites.office.tools import DOMAIN_TOOLS, WRITING, OfficeTools
 from ace.suites.office.world import OfficeWorld, build_world
 from ace.suites.protocol import GoldCall, SuiteTask, by_final_state
@@ -58,15 +58,15 @@ class OfficeSuite:
         people = rng.sample(list(tables["people"].values()), TASKS_PER_FAMILY)
         items = rng.sample(list(tables["items"].values()), TASKS_PER_FAMILY)
         for number, (customer, person, item) in enumerate(zip(customers, people, items, strict=True)):
-            slots = Slots(self.world, rng, customer, person, item)
-            text = family.templates[number % len(family.templates)].format(**slots.values())
+            values = drawn(self.world, rng, customer, person, item)
+            text = family.templates[number % len(family.templates)].format(**values)
             yield SuiteTask(
                 task=TaskInput(
                     task_id=f"{family.name}#{number}", inputs={"task": text}, domain=family.domain, max_iters=MAX_ITERS
                 ),
                 domain=family.domain,
                 group=family.name,
-                gold=tuple(family.solve(slots)),
+                gold=family.gold(values),
             )
 
     def episode(self, task: SuiteTask) -> Episode:
