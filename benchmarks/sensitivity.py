@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,69 +45,12 @@ class Break:
             return
         text = place.read_text(encoding="utf-8")
         if self.old not in text:
-            raise SystemExit(f"{self.row}: {self.file} has no {self.old!r} any more; mend benchmarks/sensitivity.py")
+            raise SystemExit(f"{self.row}: {self.file} has no {self.old!r} any more; mend benchmarks/sensitivity.toml")
         place.write_text(text.replace(self.old, self.new), encoding="utf-8")
 
 
-BREAKS = (
-    Break(
-        "import-is-light",
-        "the package imports DSPy at once",
-        "ace/__init__.py",
-        "import lazy_loader",
-        "import dspy, lazy_loader",
-    ),
-    Break("office-gold-plans", "the figure has another key", "ace/suites/check.py", "oracle_right", "right_by_oracle"),
-    Break(
-        "structure-import-circles",
-        "two modules import each other",
-        "ace/core/usage.py",
-        "class RunUsage",
-        "def _circle() -> None:\n    import ace.agent.policy\n\n\nclass RunUsage",
-    ),
-    Break(
-        "structure-longest-function",
-        "a function of 900 lines",
-        "ace/core/usage.py",
-        "class RunUsage",
-        "def _long() -> None:\n" + "    print()\n" * 900 + "\n\nclass RunUsage",
-    ),
-    Break(
-        "dropin-overflow",
-        "nothing is shortened",
-        "ace/agent/shortening.py",
-        "if self._over > 0 and size",
-        "if self._over < 0 and size",
-    ),
-    Break("dropin-first-hour", "its tests are gone", "tests/dropin/test_first_hour.py"),
-    Break(
-        "conversations-lost",
-        "it writes its figure, and fails",
-        "benchmarks/command.py",
-        'encoding="utf-8")\n',
-        'encoding="utf-8")\n            raise SystemExit(3)\n',
-    ),
-    Break(
-        "conversations-prefix",
-        "its figure is no number",
-        "benchmarks/agent/conversations_prompts.py",
-        '"broken_prefixes": sum(',
-        '"broken_prefixes": float("nan") * sum(',
-    ),
-    Break(
-        "lessons-one-wording-found",
-        "nothing is found",
-        "ace/playbook/retriever.py",
-        "groups = diversify(without_reads(candidates, bullets), bullets)\n",
-        "groups = diversify((), bullets)\n",
-    ),
-    Break(
-        "demo-playbook-closes",
-        "the worst of what is found is shown",
-        "ace/playbook/retriever.py",
-        "[bullets[number] for number in order], nothing\n",
-        "[bullets[number] for number in reversed(order)], nothing\n",
-    ),
+BREAKS = tuple(
+    Break(**row) for row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["break"]
 )
 
 
