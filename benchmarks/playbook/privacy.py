@@ -32,19 +32,11 @@ from ace.tasks import Feedback
 from benchmarks.command import command
 from benchmarks.playbook.merge import run
 
-LOCALES = ["en_US", "en_GB", "de_DE", "fr_FR", "es_ES", "it_IT", "pl_PL", "pt_BR", "sv_SE", "tr_TR", "nl_NL", "cs_CZ"]
-LOCALES += ["ru_RU", "zh_CN", "ja_JP", "ko_KR", "ar_AA"]
-OWN_WORDS = {
-    "CYRILLIC": ("Верните деньги за заказ, клиент {v}", "Позвоните {v} по поводу сломанной лампы"),
-    "CJK": (
-        "请给{v}退款",
-        "{v}想把会议改到下周",
-        "{v}さんの注文を返金してください",
-        "壊れたランプについて{v}さんに電話してください",
-    ),
-    "HANGUL": ("{v}님의 주문을 환불해 주세요", "고장 난 램프 때문에 {v}에게 전화해 주세요"),
-    "ARABIC": ("أعد ثمن طلب {v}", "اتصل ب{v} بخصوص المصباح المكسور"),
-}
+DATA = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+LOCALES: list[str] = DATA["locales"]
+SENTENCES: dict[str, list[str]] = DATA["sentences"]
+"""By kind."""
+OWN_WORDS: dict[str, list[str]] = DATA["own_words"]
 """By script, requests about a name."""
 STRICT = ("email", "url", "card", "iban")
 KINDS: dict[str, Callable[[Faker], str]] = {
@@ -56,21 +48,6 @@ KINDS: dict[str, Callable[[Faker], str]] = {
     "iban": lambda fake: fake.iban(),
     "address": lambda fake: fake.address().replace("\n", ", "),
     "id": lambda fake: fake.bothify("??-####-##"),
-}
-SENTENCES = {
-    "name": (
-        "Refund the last order of {v} please",
-        "{v} wants to move the meeting to next week",
-        "Our customer is called {v} and the parcel is late",
-        "please call {v} back about the broken lamp",
-    ),
-    "email": ("Send the invoice again to {v}", "The address {v} bounces, find out why", "Write to {v}: we are sorry"),
-    "url": ("Check why {v} is down", "Add the page {v} to the report"),
-    "phone": ("Call {v} and say that we are late", "Change the number of the customer to {v}"),
-    "card": ("Charge the card {v} again", "The card {v} was refused, ask for another"),
-    "iban": ("Pay the rest to {v}", "Move the refund to the account {v} today"),
-    "address": ("Send the parcel to {v}", "The customer moved, now lives at {v}"),
-    "id": ("Cancel the booking {v}", "What happened to the request {v} yesterday?"),
 }
 PLACES = ("argument", "answer", "words")
 MOST_TASKS = 8
