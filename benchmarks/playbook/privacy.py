@@ -109,7 +109,7 @@ def main(values: int = 2_000, seed: int = 0) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, Playbook.open(Path(folder) / "book.db") as book:
         learn(book, private, seed)
         prompts = [render_bullet(bullet) for bullet in book.bullets]
-        others = {s.format(v=f"someone {n}") for s in sum(SENTENCES.values(), ()) for n in range(3)}
+        others = {s.format(v=f"someone {n}") for of_kind in SENTENCES.values() for s in of_kind for n in range(3)}
         prompts += [render_bullets(book.retrieve(text)) for text in others]
         shown = plain("\n".join(prompts))
         written = plain("\n".join(json.dumps(e, ensure_ascii=False, default=str) for e in book.history.entries()))
